@@ -1,4 +1,4 @@
-"""Writes docs/reference/errors.md from the classes of `errors.py` and the tree in its docstring.
+"""Writes docs/reference/errors.md from the classes of `errors.py`, the tree in its docstring, and the HTTP door's table.
 
 Run it after a change of an error; `check_docs` compares.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llm_do_temporal import errors
+from llm_do_temporal.doors.http.problems import KINDS
 from llm_do_temporal.errors import LlmDoError
 from scripts.pages.docstrings import first_paragraph
 
@@ -40,9 +41,24 @@ A refusal and a failed effect are results for the model, which goes on from ther
 """
 
 
+_DOOR = """
+## At the HTTP door
+
+A problem of [`/api/v1`](../how-to/http.md) has one of these codes, or that of a kind of it, and any other error the status 500: with its own
+code, or as `LlmDoError` where the server does not know it. What to do is in `next_step`, unless the error itself says something better.
+
+| status | title | `code` | `next_step` |
+|---|---|---|---|
+"""
+
+
 def render() -> str:
     """Return the whole page."""
-    return _INTRODUCTION + "".join(_rows(LlmDoError, "", 0, _actors())) + _END
+    kinds = (
+        f"| {status} | {title} | {', '.join(f'`{one.__name__}`' for one in raised)} | {step or ''} |\n"
+        for status, (title, raised, step) in sorted(KINDS.items())
+    )
+    return _INTRODUCTION + "".join(_rows(LlmDoError, "", 0, _actors())) + _END + _DOOR + "".join(kinds)
 
 
 def _actors() -> dict[str, str]:

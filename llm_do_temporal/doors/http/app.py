@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from llm_do_temporal.doors.http import experiments, questions, runs
-from llm_do_temporal.doors.http.problems import ProblemDetails, add_handlers
+from llm_do_temporal.doors.http.problems import ProblemDetails, add_handlers, answers
 from llm_do_temporal.doors.http.requests import PREFIX
 from llm_do_temporal.doors.reference import POLICY, reference_page
 from llm_do_temporal.doors.service import DoorService
@@ -33,11 +33,11 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         redirect_slashes=False,
         max_body_size=MAX_BODY_BYTES,
         generate_unique_id_function=lambda route: route.name,
+        responses=answers(400, 401, 403, 404, 413, 422, 424, 503),
     )
-    app.state.service, app.state.tokens, app.state.routes = service, tokens, []
+    app.state.service, app.state.tokens = service, tokens
     for router in (runs.router, questions.router, experiments.router):
         app.include_router(router)
-        app.state.routes += router.routes
     app.add_route(f"{PREFIX}/docs", _reference, methods=["GET"], include_in_schema=False)
     add_handlers(app)
     return app

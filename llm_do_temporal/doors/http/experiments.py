@@ -8,7 +8,6 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from llm_do_temporal.doors import experiments
-from llm_do_temporal.doors.http.problems import answers
 from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Service
 from llm_do_temporal.doors.values.experiments import (
     BegunEvaluation,
@@ -24,13 +23,13 @@ ExperimentId = Annotated[str, Path(description=_MEANT, min_length=1, max_length=
 ExperimentName = Annotated[str, Query(description=_MEANT, min_length=1, max_length=300)]
 
 
-@router.get("/evaluations", responses=answers())
+@router.get("/evaluations")
 async def list_evaluations(service: Service, caller: Caller) -> list[str]:
     """List the names of the workshop's evaluations."""
     return await experiments.list_evaluations(service, caller)
 
 
-@router.post("/experiments", status_code=202, responses=answers(404))
+@router.post("/experiments", status_code=202)
 async def start_experiment(
     service: Service, caller: Caller, start: ExperimentStart, response: Response
 ) -> BegunEvaluation:
@@ -40,19 +39,19 @@ async def start_experiment(
     return begun
 
 
-@router.get("/experiments", responses=answers())
+@router.get("/experiments")
 async def list_of_experiments(service: Service, caller: Caller) -> list[ExperimentFacts]:
     """List the experiments that the server knows, the newest first."""
     return await experiments.experiments(service, caller)
 
 
-@router.get("/experiments/{experiment}", responses=answers(404))
+@router.get("/experiments/{experiment}")
 async def get_experiment(service: Service, caller: Caller, experiment: ExperimentId) -> ExperimentFacts:
     """Return an experiment with its progress and its figures so far."""
     return await experiments.experiment(service, caller, experiment)
 
 
-@router.get("/experiments/{experiment}/results", responses=answers(404))
+@router.get("/experiments/{experiment}/results")
 async def list_results_of_experiment(
     service: Service,
     caller: Caller,
@@ -64,7 +63,7 @@ async def list_results_of_experiment(
     return await experiments.results(service, caller, experiment, after=after, limit=limit)
 
 
-@router.get("/comparison", responses=answers())
+@router.get("/comparison")
 async def compare_experiments(
     service: Service, caller: Caller, one: ExperimentName, other: ExperimentName
 ) -> ComparedEvaluations:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from fastapi.responses import JSONResponse
 
 from llm_do_temporal.doors import reviews
 from llm_do_temporal.doors.http.problems import answers
-from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, Caller, QuestionId, RunId, Service, Tag, unmatched
+from llm_do_temporal.doors.http.requests import PREFIX, Caller, QuestionId, RunId, Service, Shown, saved
 from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.values.runs import Answer, AskedQuestion
 
@@ -17,19 +16,19 @@ router = APIRouter(prefix=PREFIX, tags=["questions"])
 ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
 
 
-@router.get("/questions", responses=answers())
+@router.get("/questions")
 async def list_questions(service: Service, caller: Caller) -> list[AskedQuestion]:
     """List all questions that wait, oldest first."""
     return await service.questions(caller)
 
 
-@router.get("/runs/{run}/questions", responses=answers(404))
+@router.get("/runs/{run}/questions")
 async def list_questions_of_run(service: Service, caller: Caller, run: RunId) -> list[AskedQuestion]:
     """List the questions of a run that wait, oldest first."""
     return await service.questions(caller, run)
 
 
-@router.get("/runs/{run}/questions/{question}", responses=answers(404))
+@router.get("/runs/{run}/questions/{question}")
 async def get_question(
     service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
 ) -> AskedQuestion:
@@ -39,33 +38,27 @@ async def get_question(
     return asked
 
 
-@router.post(
-    "/runs/{run}/questions/{question}/decision", responses=answers(404, 409, 412, 428), response_model=AskedQuestion
-)
+@router.post("/runs/{run}/questions/{question}/decision", responses=answers(409, 412, 428))
 async def decide_question(
-    service: Service, caller: Caller, run: RunId, question: QuestionId, answer: Answer, if_match: Tag = None
-) -> Any:
+    service: Service, caller: Caller, run: RunId, question: QuestionId, answer: Answer, digest: Shown
+) -> AskedQuestion:
     """Decide a question as it was shown. The first answer of all doors wins: 409 says whose that was."""
-    asked = await service.question(caller, run, question)
-    if (refused := unmatched(if_match, asked.digest)) is not None:
-        return refused
-    decided = await service.decide(caller, run, question, answer, digest=asked.digest)
-    return JSONResponse(decided.model_dump(mode="json"), headers=NO_STORE)
+    return await service.decide(caller, run, question, answer, digest=digest)
 
 
-@router.post("/runs/{run}/questions/{question}/undo", responses=answers(404, 409))
+@router.post("/runs/{run}/questions/{question}/undo", responses=answers(409))
 async def undo_decision(service: Service, caller: Caller, run: RunId, question: QuestionId) -> AskedQuestion:
     """Take back one's own decision that has not taken effect, and return the question, which is open again."""
     return await service.undo(caller, run, question)
 
 
-@router.get("/runs/{run}/reviews", responses=answers(404))
+@router.get("/runs/{run}/reviews")
 async def list_reviews_of_run(service: Service, caller: Caller, run: RunId) -> list[ReviewHead]:
     """List the reviews of a run, open or decided; each is the question of its id."""
     return await reviews.list_reviews(service, caller, run)
 
 
-@router.get("/runs/{run}/reviews/{question}", responses=answers(404))
+@router.get("/runs/{run}/reviews/{question}")
 async def get_review(
     service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
 ) -> ShownChanges:
@@ -75,7 +68,7 @@ async def get_review(
     return shown
 
 
-@router.get("/runs/{run}/reviews/{question}/change", responses=answers(404))
+@router.get("/runs/{run}/reviews/{question}/change")
 async def get_change(
     service: Service,
     caller: Caller,
@@ -88,7 +81,7 @@ async def get_change(
     return await reviews.show_change(service, caller, run, question, path, why=why)
 
 
-@router.get("/runs/{run}/reviews/{question}/content", response_class=Response, responses=answers(404))
+@router.get("/runs/{run}/reviews/{question}/content", response_class=Response)
 async def read_changed_file(
     service: Service,
     caller: Caller,
@@ -98,26 +91,18 @@ async def read_changed_file(
     side: Annotated[Literal["now", "base"], Query(description="As it would be, or as it was.")] = "now",
 ) -> Response:
     """Send the bytes of one side of a changed file. They are never shown by a browser, only saved."""
-    data, media_type = await reviews.read_side(service, caller, run, question, path, side)
-    return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})
+    return saved(*await reviews.read_side(service, caller, run, question, path, side))
 
 
-@router.post(
-    "/runs/{run}/reviews/{question}/answer", responses=answers(404, 409, 412, 428), response_model=AskedQuestion
-)
+@router.post("/runs/{run}/reviews/{question}/answer", responses=answers(409, 412, 428))
 async def answer_review(
-    service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, if_match: Tag = None
-) -> Any:
+    service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, digest: Shown
+) -> AskedQuestion:
     """Answer a review as it was shown: some files or hunks, not others, with remarks. The first answer wins."""
-    asked = await service.question(caller, run, question)
-    if (refused := unmatched(if_match, asked.digest)) is not None:
-        return refused
-    answered = await reviews.answer_review(service, caller, run, question, parts, digest=asked.digest)
-    return JSONResponse(answered.model_dump(mode="json"), headers=NO_STORE)
+    return await reviews.answer_review(service, caller, run, question, parts, digest=digest)
 
 
-@router.get("/runs/{run}/patch", response_class=Response, responses=answers(404))
+@router.get("/runs/{run}/patch", response_class=Response)
 async def read_patch_of_run(service: Service, caller: Caller, run: RunId) -> Response:
     """Send what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-    patch = await reviews.patch_of_run(service, caller, run)
-    return Response(patch, media_type="text/x-diff", headers=NO_STORE | {"Content-Disposition": "attachment"})
+    return saved(await reviews.patch_of_run(service, caller, run), "text/x-diff")

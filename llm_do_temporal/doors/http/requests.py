@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from llm_do_temporal.doors.http.problems import problem
+from llm_do_temporal.doors.http.problems import described
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 
 PREFIX = "/api/v1"
@@ -35,15 +37,26 @@ def _service(request: Request) -> DoorService:
 def _caller(
     request: Request, response: Response, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Principal:
-    """Return the owner of the request's token. Raises HTTPException."""
+    """Return the owner of the request's token. Raises HTTPException, and UsageError for a query that says more."""
     response.headers.update(NO_STORE)
     if any(len(request.headers.getlist(name)) > 1 for name in _SINGLE):
         raise HTTPException(400, f"a header is there twice; of {', '.join(_SINGLE)} there is one")
     tokens = cast("TokenFile", request.app.state.tokens)
     record = None if given is None else tokens.find(given.credentials)
     if record is None:
-        raise HTTPException(401, "no token, or none that is known here; `llm-do-temporal token create` makes one")
+        raise HTTPException(401, "no token, or none that is known here")
+    _check_query(request)
     return record.principal(VIA)
+
+
+def _check_query(request: Request) -> None:
+    """Raise UsageError for a key of the query that the route does not have."""
+    parameters = described(request)[request.method.lower()].get("parameters", ())
+    known = [one["name"] for one in parameters if one["in"] == "query"]
+    for key in set(request.query_params) - set(known):
+        close = "".join(f"Did you mean '{one}'? " for one in get_close_matches(key, known, n=1))
+        step = f"{close}There are {', '.join(known)}." if known else "It takes none."
+        raise UsageError(f"query.{key[:80]}: this route has no such key", next_step=step)
 
 
 def is_known(request: Request) -> bool:
@@ -56,10 +69,19 @@ Service = Annotated[DoorService, Depends(_service)]
 Caller = Annotated[Principal, Depends(_caller)]
 
 
-def unmatched(if_match: str | None, digest: str) -> Response | None:
-    """Return the refusal of a decision that does not name what was shown; None: it does."""
+async def _shown(service: Service, caller: Caller, run: RunId, question: QuestionId, if_match: Tag = None) -> str:
+    """Return the digest of the question, which the request names as what was shown. Raises HTTPException."""
+    digest = (await service.question(caller, run, question)).digest
     if if_match is None:
-        return problem(428, "UsageError", "`If-Match` is missing", "Send the `ETag` of the question that was shown.")
+        raise HTTPException(428, "`If-Match` is missing")
     if if_match != f'"{digest}"':
-        return problem(412, "DecisionRefused", "it asks about something else than what was shown", "Read it again.")
-    return None
+        raise HTTPException(412, "it asks about something else than what was shown")
+    return digest
+
+
+Shown = Annotated[str, Depends(_shown)]
+
+
+def saved(data: bytes | str, media_type: str) -> Response:
+    """Return bytes as an answer that a browser never shows, only saves."""
+    return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})

@@ -12,13 +12,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from llm_do_temporal.client.views.run_list import read_filter
 from llm_do_temporal.doors import accounts, forks
-from llm_do_temporal.doors.http.problems import answers
-from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service, is_known
+from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Key, RunId, Service, is_known, saved
 from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
 from llm_do_temporal.doors.values.accounts import BatchItems, RunTree, TranscriptPart
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
-from llm_do_temporal.doors.values.runs import Run, RunFile, Start, Worker
-from llm_do_temporal.policy.run_filter import STATES
+from llm_do_temporal.doors.values.runs import Run, RunFile, RunsQuery, Start, Worker
 
 router = APIRouter(prefix=PREFIX, tags=["runs"])
 
@@ -29,38 +27,26 @@ def _located(run: Run, response: Response) -> Run:
     return run
 
 
-@router.get("/workers", responses=answers())
+@router.get("/workers")
 async def list_workers(service: Service, caller: Caller) -> list[Worker]:
     """List the workers that may be started: exported ones, for a person all."""
     return await service.workers(caller)
 
 
-@router.post("/runs", status_code=202, responses=answers(413))
+@router.post("/runs", status_code=202)
 async def start_run(service: Service, caller: Caller, start: Start, response: Response, key: Key = None) -> Run:
     """Start a run. The same `Idempotency-Key` of the same owner starts one run, whatever is lost on the way."""
     run, _ = await service.start(caller, start, key=key)
     return _located(run, response)
 
 
-@router.get("/runs", responses=answers())
-async def list_of_runs(
-    service: Service,
-    caller: Caller,
-    state: Annotated[str, Query(description="State of the runs.", json_schema_extra={"enum": ["", *STATES]})] = "",
-    worker: Annotated[str, Query(description="Name of the entry worker.")] = "",
-    who: Annotated[str, Query(description="Name of whoever has started it.")] = "",
-    since: Annotated[str, Query(description="Moment like `7d` or `2026-11-01T08:30`.")] = "",
-    until: Annotated[str, Query(description="Moment until which it has begun.")] = "",
-    text: Annotated[str, Query(description="Words in the task or the id.", max_length=200)] = "",
-    begins: Annotated[str, Query(description="Beginning of the id.")] = "",
-    page: Annotated[str, Query(description="`following` of the page before.")] = "",
-) -> RunsPage:
+@router.get("/runs")
+async def list_of_runs(service: Service, caller: Caller, wanted: Annotated[RunsQuery, Query()]) -> RunsPage:
     """List runs, open ones first, then those that ended last."""
-    given = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
-    return await service.runs(caller, read_filter(given | {"begins": begins}), page=page)
+    return await service.runs(caller, read_filter(wanted.model_dump(exclude={"page"})), page=wanted.page)
 
 
-@router.get("/runs/{run}", responses=answers(404))
+@router.get("/runs/{run}")
 async def get_run(
     service: Service,
     caller: Caller,
@@ -74,7 +60,7 @@ async def get_run(
     return await service.run(caller, run)
 
 
-@router.post("/runs/{run}/cancel", status_code=202, responses=answers(404))
+@router.post("/runs/{run}/cancel", status_code=202)
 async def cancel_run(service: Service, caller: Caller, run: RunId) -> Run:
     """Ask a run, and everything below it, to stop, and return it as it is now."""
     return await service.cancel(caller, run)
@@ -89,7 +75,7 @@ async def _followed(
         yield events
 
 
-@router.get("/runs/{run}/events", response_class=EventSourceResponse, responses=answers(404))
+@router.get("/runs/{run}/events", response_class=EventSourceResponse)
 async def follow_run(
     service: Service,
     caller: Caller,
@@ -108,13 +94,13 @@ async def follow_run(
     yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
 
 
-@router.get("/runs/{run}/files", responses=answers(404))
+@router.get("/runs/{run}/files")
 async def list_files_of_run(service: Service, caller: Caller, run: RunId) -> list[RunFile]:
     """List the files that a run was given, and that its file tools have written."""
     return await service.files(caller, run)
 
 
-@router.get("/runs/{run}/files/content", response_class=Response, responses=answers(404))
+@router.get("/runs/{run}/files/content", response_class=Response)
 async def read_file_of_run(
     service: Service,
     caller: Caller,
@@ -123,17 +109,16 @@ async def read_file_of_run(
     name: Annotated[str, Query(description="Its name in the list.", max_length=4_000)],
 ) -> Response:
     """Send a file, to be saved; of a written one what is there now, to programs only as the run has left it."""
-    data, media_type = await service.file(caller, run, origin, name)
-    return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})
+    return saved(*await service.file(caller, run, origin, name))
 
 
-@router.get("/runs/{run}/tree", responses=answers(404))
+@router.get("/runs/{run}/tree")
 async def get_tree_of_run(service: Service, caller: Caller, run: RunId) -> RunTree:
     """Return all invocations of a run, and what each has spent so far."""
     return await accounts.tree_of_run(service, caller, run)
 
 
-@router.get("/runs/{run}/transcript", responses=answers(404))
+@router.get("/runs/{run}/transcript")
 async def read_transcript(
     service: Service,
     caller: Caller,
@@ -145,7 +130,7 @@ async def read_transcript(
     return await accounts.transcript(service, caller, run, path, part=part)
 
 
-@router.get("/runs/{run}/items", responses=answers(404))
+@router.get("/runs/{run}/items")
 async def list_items_of_run(
     service: Service,
     caller: Caller,
@@ -157,13 +142,13 @@ async def list_items_of_run(
     return await accounts.items(service, caller, run, after=after, limit=limit)
 
 
-@router.post("/runs/{run}/retry", status_code=202, responses=answers(404))
+@router.post("/runs/{run}/retry", status_code=202)
 async def retry_run(service: Service, caller: Caller, run: RunId, response: Response, key: Key = None) -> Run:
     """Start a run for the items of a batch that failed or were never done; what was done is taken over."""
     return _located(await forks.retry(service, caller, run, key=key), response)
 
 
-@router.post("/runs/{run}/forks", status_code=202, responses=answers(404))
+@router.post("/runs/{run}/forks", status_code=202)
 async def fork_run(
     service: Service, caller: Caller, run: RunId, changes: Fork, response: Response, key: Key = None
 ) -> Run:
@@ -171,7 +156,7 @@ async def fork_run(
     return _located(await forks.fork(service, caller, run, changes, key=key), response)
 
 
-@router.post("/runs/{run}/forks/forecast", responses=answers(404))
+@router.post("/runs/{run}/forks/forecast")
 async def forecast_fork(service: Service, caller: Caller, run: RunId, changes: Fork) -> ForkForecast:
     """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
     return await forks.forecast(service, caller, run, changes)

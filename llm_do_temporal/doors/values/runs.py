@@ -22,6 +22,7 @@ from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.kinds.grants import KindGrant
+from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 MAX_KEY_CHARS = 200
@@ -106,6 +107,27 @@ class KeyedStart(Start):
 
     key: str | None = Field(default=None, min_length=1, max_length=MAX_KEY_CHARS)
     """Any text of the program's."""
+
+
+class RunsQuery(TakenValue):
+    """Runs to be listed; what is empty leaves out none."""
+
+    state: str = Field(default="", json_schema_extra={"enum": ["", *STATES]})
+    """State of the runs."""
+    worker: str = ""
+    """Name of the entry worker."""
+    who: str = ""
+    """Name of whoever has started it."""
+    since: str = ""
+    """Moment like `7d` or `2026-11-01T08:30`."""
+    until: str = ""
+    """Moment until which it has begun."""
+    text: str = Field(default="", max_length=200)
+    """Words in the task or the id."""
+    begins: str = ""
+    """Beginning of the id."""
+    page: str = ""
+    """`following` of the page before."""
 
 
 class Worker(GivenValue):
