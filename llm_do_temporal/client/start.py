@@ -18,7 +18,7 @@ from llm_do_temporal.definitions.needed_variables import missing_variables
 from llm_do_temporal.definitions.registry.inputs import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
-from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, run_settings
+from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, model_aliases, run_settings
 from llm_do_temporal.errors import (
     AttachmentRefusal,
     DefinitionError,
@@ -37,8 +37,8 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
-from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
-from llm_do_temporal.policy.models.known import doubt_about
+from llm_do_temporal.policy.models.ids import Aliases
+from llm_do_temporal.policy.models.known import check_models
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.sandbox.input_files import InputReader, measure
@@ -100,8 +100,8 @@ class StartRequest:
 
         `workshop` is None where no folder is known: then only the service can check the worker. `embedded` says that
         the run goes to an embedded worker service. It shares this environment, so the model that it would choose is
-        known now. `warn` is given each warning about the worker's file. Raises DefinitionError and UsageError for
-        everything that can be known to be wrong.
+        known now. `warn` is given each warning about the worker's file, and about models. Raises DefinitionError and
+        UsageError for everything that can be known to be wrong.
         """
         worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
         for warning in worker.worker.warnings if worker is not None else ():
@@ -119,8 +119,11 @@ class StartRequest:
             attachments=attachments,
             batch=self.read_batch(lambda files: self._attach(worker, files, beside=attachments)),
         )
+        models = [self.force_model, self.model]
         if worker is not None and embedded:
-            worker.choose_model(request, warn)
+            models.append(worker.choose_model(request)[0])
+        for doubt in check_models(None if worker is None else worker.aliases(), models):
+            warn(doubt)
         if worker is not None:
             worker.check_input(request)
         check_request_size(request, kept_outside=worker is not None)
@@ -130,7 +133,9 @@ class StartRequest:
     def choose_model(self, workshop: Path) -> tuple[str, Aliases]:
         """Do `LocalWorker.choose_model`, with no text read and no file copied. Raises DefinitionError, UsageError."""
         worker = load_local_worker(workshop, self.worker, self.params)
-        return worker.choose_model(StartRunInput(**self._settings()))
+        model, aliases = worker.choose_model(StartRunInput(**self._settings()))
+        check_models(aliases, [model, self.force_model, self.model])
+        return model, aliases
 
     def check_keys(self, workshop: Path) -> None:
         """Raise UsageError where the model that would be chosen needs a key, and its variable is not set here.
@@ -203,10 +208,14 @@ class LocalWorker:
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
 
-    def choose_model(self, request: StartRunInput, warn: Callable[[str], None] = _nothing) -> tuple[str, Aliases]:
+    def aliases(self) -> Aliases:
+        """Return the aliases of the workshop, as they are now."""
+        return model_aliases(load_workshop(self.workshop).config)
+
+    def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
         """Return the worker's model as an embedded worker service would choose it, and the workshop's aliases.
 
-        `warn` is told of a provider that is not known. Raises UsageError where no model can run the worker.
+        Raises UsageError where no model can run the worker.
         """
         settings = run_settings(load_workshop(self.workshop).config, request)
         try:
@@ -219,14 +228,7 @@ class LocalWorker:
             )
         except ModelRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
-        aliases = settings.models.aliases
-        for one in chain_of(aliases, model):
-            doubt = doubt_about(full_name(aliases, one))
-            if doubt is not None and doubt.certain:
-                raise UsageError(doubt.message, next_step=doubt.hint)
-            if doubt is not None:
-                warn(f"{doubt.message}: a run may fail for that. {doubt.hint}")
-        return model, aliases
+        return model, settings.models.aliases
 
     def check_branch(self, name: str) -> None:
         """Raise UsageError where the git branch cannot take accepted changes."""

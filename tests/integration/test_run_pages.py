@@ -241,6 +241,16 @@ async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_t
         await place.client.status(f"{worker}-{form.fields['key']}")
 
 
+async def test_a_model_whose_provider_is_misspelt_starts_nothing_on_the_page(place: Place) -> None:
+    place.worker("main", scripted("Never."))
+    page = await (ada := await signed_in_browser(place)).open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    answer = await ada.send(page, form, worker="main", prompt="go", model="opnai:gpt-5")
+    assert (answer.status, "Did you mean &#39;openai:gpt-5&#39;?" in answer.html) == (400, True)
+    with pytest.raises(LlmDoError, match="there is no run"):
+        await place.client.status(f"main-{form.fields['key']}")
+
+
 @pytest.mark.parametrize(("mode", "written"), [("approve_all", True), ("strict", False)])
 async def test_a_form_chooses_what_becomes_of_calls_that_need_approval(place: Place, mode: str, written: bool) -> None:
     place.worker("main", scripted(write_call(), "Done."), toolsets=FILESYSTEM)

@@ -22,6 +22,7 @@ from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedRead
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.models.known import check_models
 from llm_do_temporal.policy.reuse.changes import (
     ChangedDecision,
     cut_at,
@@ -109,6 +110,8 @@ def plan_of(
             "with --files now workers are read from the workshop as they are now, so none can be changed by a flag",
             next_step="Save the change in the worker's file, or leave --files now out.",
         )
+    aliases = record.loaded.settings.models.aliases if request.then and record.loaded is not None else None
+    doubts = check_models(aliases, [request.model])
     changed = changed_definitions(record, request.worker, request.settings, request.model, workshop)
     cut = cut_of_workers(outline, changed.surely, sure=True).plus(cut_of_workers(outline, changed.perhaps, sure=False))
     for text in request.at:
@@ -136,7 +139,7 @@ def plan_of(
         }
     )
     estimate = estimate_fork(outline, cut, then=request.then, other_models=frozenset(changed.other_models))
-    return ForkPlan(record.run, start, index, estimate, request.then, changed.warnings)
+    return ForkPlan(record.run, start, index, estimate, request.then, (*changed.warnings, *doubts))
 
 
 def _definitions(record: RunRecord, changed: ChangedDefinitions, request: ForkRequest) -> dict[str, Any]:

@@ -5,8 +5,12 @@ Which exist is decided where a model is built; a newer Pydantic AI may know more
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
 
 OFFLINE = "offline"
 OFFLINE_MODELS = (
@@ -72,6 +76,7 @@ PROVIDERS = frozenset(
 """Providers of Pydantic AI, as the part of a model's name before the colon."""
 _FURTHER = frozenset({OFFLINE, "test"})
 _GATEWAY = "gateway/"
+_FORM = "A model is an alias, or provider:name like anthropic:claude-sonnet-5-5."
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,25 @@ def doubt_about(model: str) -> ModelDoubt | None:
         else "Known are anthropic, google, openai and the others of Pydantic AI; offline:NAME needs no key.",
         certain=bool(close),
     )
+
+
+def check_models(aliases: Aliases | None, named: Iterable[str | None]) -> list[str]:
+    """Return warnings about models that are not known. Raises UsageError where the name of one is surely misspelt.
+
+    What is only not known the worker service may know: it may have a newer list, or other aliases. `aliases` are those
+    of the workshop, None where it is not known; a text in `named` may name several models, and None names none.
+    """
+    names = [one for text in named if text for one in chain_of(aliases or {}, text)]
+    doubts: list[ModelDoubt] = []
+    for model in dict.fromkeys(full_name(aliases or {}, one) for one in names):
+        if ":" in model:
+            doubts += filter(None, [doubt_about(model)])
+        elif aliases is not None:
+            doubts.append(ModelDoubt(f"the workshop has no alias '{model[:80]}'", _FORM, certain=False))
+    for doubt in doubts:
+        if doubt.certain:
+            raise UsageError(doubt.message, next_step=doubt.hint)
+    return [f"{doubt.message}: a run may fail for that. {doubt.hint}" for doubt in doubts]
 
 
 def _offline_doubt(name: str) -> ModelDoubt:

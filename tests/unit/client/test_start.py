@@ -115,6 +115,20 @@ def test_a_provider_that_nobody_knows_is_told_before_there_is_a_run(tmp_path: Pa
         StartRequest(worker="main", model="antropic:x").prepare(folder, embedded=True, warn=told.append)
 
 
+def test_a_model_of_the_start_is_checked_wherever_it_runs_and_that_of_the_workshop_only_beside_the_service(
+    tmp_path: Path,
+) -> None:
+    folder = workshop(tmp_path, "model: antropic:x", "")
+    for place in (folder, None):
+        with pytest.raises(UsageError, match="no provider 'opnai'"):
+            StartRequest(worker="main", model="opnai:gpt-5").prepare(place, embedded=False)
+        with pytest.raises(UsageError, match="no provider 'opnai'"):
+            StartRequest(worker="main", force_model="opnai:gpt-5").prepare(place, embedded=False)
+    assert StartRequest(worker="main").prepare(folder, embedded=False).model is None
+    with pytest.raises(UsageError, match="no provider 'antropic'"):
+        StartRequest(worker="main").prepare(folder, embedded=True)
+
+
 def test_text_is_read_after_the_worker_was_found_and_before_the_model_is_checked(tmp_path: Path) -> None:
     read: list[str] = []
 

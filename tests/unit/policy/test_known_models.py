@@ -8,8 +8,9 @@ from inspect import getsource
 import pytest
 from pydantic_ai.providers import infer_provider_class
 
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.offline import OFFLINE_NAMES
-from llm_do_temporal.policy.models.known import OFFLINE_MODELS, PROVIDERS, ModelDoubt, doubt_about
+from llm_do_temporal.policy.models.known import OFFLINE_MODELS, PROVIDERS, ModelDoubt, check_models, doubt_about
 
 
 def test_the_providers_are_those_of_pydantic_ai() -> None:
@@ -43,3 +44,25 @@ def test_a_name_that_is_not_known_is_doubted_with_a_hint(model: str, hint: str, 
 def test_models_that_may_exist_are_not_doubted(model: str) -> None:
     doubt: ModelDoubt | None = doubt_about(model)
     assert doubt is None
+
+
+ALIASES = {"fast": "openai:gpt-5", "wrong": "opnai:gpt-5", "several": "fast, test:a"}
+
+
+@pytest.mark.parametrize("named", [[None], ["fast"], ["several", "fast"], ["test:a,fast"], ["gateway/openai:gpt-5"]])
+def test_models_of_a_start_that_are_known_are_not_doubted(named: list[str | None]) -> None:
+    assert check_models(ALIASES, named) == []
+
+
+@pytest.mark.parametrize("named", [["opnai:gpt-5"], ["fast,opnai:gpt-5"], [None, "wrong"], ["quux:m", "offline:nots"]])
+def test_a_start_with_a_name_that_is_surely_misspelt_is_refused(named: list[str | None]) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_models(ALIASES, named)
+    assert (refused.value.next_step or "").startswith("Did you mean 'o")
+
+
+def test_what_only_the_worker_service_may_know_is_a_warning() -> None:
+    (provider, alias) = check_models(ALIASES, ["quux:m", "slow", "quux:m"])
+    assert provider.startswith("no provider 'quux' is known, of the model 'quux:m': a run may fail for that. Known are")
+    assert alias.startswith("the workshop has no alias 'slow': a run may fail for that. A model is an alias, or")
+    assert check_models(None, ["slow"]) == []
