@@ -90,6 +90,8 @@ class RunSummary:
     """Schedule that has started it; empty: none has."""
     case: CaseRun | None = None
     """Part in the experiment that started it; None: none did."""
+    request: str = ""
+    """Digest that it was started with; empty: with none."""
 
     @classmethod
     def of(cls, listed: ListedRun) -> RunSummary:
@@ -109,6 +111,7 @@ class RunSummary:
             again_of=listed.again_of,
             schedule=listed.schedule,
             case=listed.case,
+            request=listed.request,
         )
 
 
@@ -132,8 +135,11 @@ class LlmDoClient:
         """Whether this client knows where values are kept that are too big for Temporal."""
         return self.temporal.data_converter.external_storage is not None
 
-    async def start(self, request: StartRunInput, *, run: str | None = None) -> str:
-        """Start a run and return its id. Raises UsageError when the id is taken."""
+    async def start(self, request: StartRunInput, *, run: str | None = None, digest: str = "") -> str:
+        """Start a run and return its id. Raises UsageError when the id is taken.
+
+        The run keeps `digest`, which tells whether it was started by the same request; see `RunSummary.request`.
+        """
         run = run or f"{request.worker.replace(':', '-').replace('/', '-')[-_NAMED_CHARS:]}-{secrets.token_hex(4)}"
         if "/" in run:
             raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
@@ -145,24 +151,24 @@ class LlmDoClient:
         try:
             async with translated():
                 with start_span(request.worker, run):
-                    await self._start(request, run)
+                    await self._start(request, run, digest)
         except WorkflowAlreadyStartedError as error:
             raise UsageError(f"there is already a run '{run}'; choose another id") from error
         return run
 
-    async def _start(self, request: StartRunInput, run: str) -> None:
+    async def _start(self, request: StartRunInput, run: str, digest: str) -> None:
         """Start the run's workflow, without search attributes where the namespace does not know ours."""
         if self._sets_attributes:
             try:
-                return await self._start_workflow(request, run)
+                return await self._start_workflow(request, run, digest)
             except RPCError as error:
                 if not refuses_attributes(error):
                     raise
                 self._sets_attributes = False
-        return await self._start_workflow(request, run)
+        return await self._start_workflow(request, run, digest)
 
-    async def _start_workflow(self, request: StartRunInput, run: str) -> None:
-        options = start_options(request, run, sets_attributes=self._sets_attributes)
+    async def _start_workflow(self, request: StartRunInput, run: str, digest: str) -> None:
+        options = start_options(request, run, sets_attributes=self._sets_attributes, digest=digest)
         await self.temporal.start_workflow(RUN_WORKFLOW, request, id=run, task_queue=self._task_queue, **options)
 
     async def fork(self, run: str, changes: ForkRequest, *, workshop: Path, fork: str | None = None) -> str:

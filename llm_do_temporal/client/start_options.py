@@ -43,11 +43,14 @@ class StartOptions(TypedDict):
     id_conflict_policy: WorkflowIDConflictPolicy
 
 
-def start_options(request: StartRunInput, run: str, *, sets_attributes: bool = True) -> StartOptions:
-    """Return the options of a run with this id; `sets_attributes`: the namespace knows our search attributes."""
+def start_options(request: StartRunInput, run: str, *, sets_attributes: bool = True, digest: str = "") -> StartOptions:
+    """Return the options of a run with this id; `sets_attributes`: the namespace knows our search attributes.
+
+    `digest` is that of the request of a door, which the run keeps.
+    """
     return {
         "task_timeout": TASK_TIMEOUT,
-        "memo": {RUN_MEMO: RunMemo.of(request)},
+        "memo": {RUN_MEMO: RunMemo.of(request, request=digest)},
         "search_attributes": _attributes(request) if sets_attributes else None,
         "static_summary": f"{request.worker}: {first_line(request.prompt)}"[:SUMMARY_CHARS],
         "priority": _priority(request, run),

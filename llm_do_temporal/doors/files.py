@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -97,3 +97,16 @@ async def _written(client: LlmDoClient, run: str) -> tuple[WrittenFile, ...]:
 
 def _media_type(path: str) -> str:
     return mimetypes.guess_type(path)[0] or "application/octet-stream"
+
+
+def save_files(files: Sequence[SentFile], folder: Path) -> tuple[Path, ...]:
+    """Write the files into a new folder, and return their paths. Raises UsageError for two of one name."""
+    if not files:
+        return ()
+    folder.mkdir()
+    paths = [folder / file.name for file in files]
+    for path, file in zip(paths, files, strict=True):
+        if path.name in (".", "..") or path.exists():
+            raise UsageError(f"'{file.name}' cannot be attached", next_step="Give each file a name of its own.")
+        path.write_bytes(file.content)
+    return tuple(paths)

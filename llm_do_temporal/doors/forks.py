@@ -33,7 +33,7 @@ async def fork(service: DoorService, who: Principal, run: str, changes: Fork, *,
         return plan.prepared(workshop_blobs(service.folder()))
 
     name = None if key is None else run_id(who, worker, f"fork of {run}\0{key}")
-    return (await service.begin(who, worker, name, prepared))[0]
+    return (await service.begin(who, worker, name, changes, prepared))[0]
 
 
 async def retry(service: DoorService, who: Principal, run: str, *, key: str | None) -> Run:
@@ -54,7 +54,7 @@ async def retry(service: DoorService, who: Principal, run: str, *, key: str | No
         return attempt.start.model_copy(update={"started_by": who.name})
 
     name = None if key is None else run_id(who, summary.worker, f"rest of {run}\0{key}")
-    return (await service.begin(who, summary.worker, name, prepared))[0]
+    return (await service.begin(who, summary.worker, name, None, prepared))[0]
 
 
 async def _check_fork(service: DoorService, who: Principal, run: str) -> None:

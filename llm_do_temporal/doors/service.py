@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from pydantic import BaseModel
 
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
@@ -23,15 +25,16 @@ from llm_do_temporal.client.views.live_text import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from llm_do_temporal.doors.files import list_files, read_file
+from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
@@ -78,34 +81,41 @@ class DoorService:
         `run` is the id of the run instead. Raises UsageError where key or id have started something else.
         """
         who.check(TokenScope.START)
-        run = run if key is None else run_id(who, start.worker, key)
-        return await self.begin(who, start.worker, run, lambda: self.prepare(who, start))
+        run, warnings = run if key is None else run_id(who, start.worker, key), list[str]()
+        begun, is_new = await self.begin(who, start.worker, run, start, lambda: self.prepare(who, start, warnings))
+        return begun.model_copy(update={"warnings": tuple(warnings)}), is_new
 
     async def begin(
-        self, who: Principal, worker: str, run: str | None, prepare: Callable[[], Awaitable[StartRunInput]]
+        self,
+        who: Principal,
+        worker: str,
+        run: str | None,
+        request: BaseModel | None,
+        prepare: Callable[[], Awaitable[StartRunInput]],
     ) -> tuple[Run, bool]:
         """Start what `prepare` returns as the run of this id, and return it, and whether it is new; None: any id.
 
-        Raises UsageError where the id has started something else.
+        Raises UsageError where the id has started something else than the `request` asks for.
         """
         who.check(TokenScope.START)
-        if run is not None and (earlier := await self._earlier(who, run, worker)) is not None:
+        digest = "" if run is None else await asyncio.to_thread(_digest, request)
+        if run is not None and (earlier := await self._earlier(who, run, worker, digest)) is not None:
             return earlier, False
         prepared = await prepare()
         try:
-            run, is_new = await self.client.start(prepared, run=run), True
+            run, is_new = await self.client.start(prepared, run=run, digest=digest), True
         except UsageError:
             # Started by the same request a moment ago; without such a run the start itself is wrong.
-            if run is None or await self._earlier(who, run, worker) is None:
+            if run is None or await self._earlier(who, run, worker, digest) is None:
                 raise
             is_new = False
         return Run.of(await self.client.status(run)), is_new
 
-    async def prepare(self, who: Principal, start: Start) -> StartRunInput:
-        """Return the input of the run's workflow, checked as far as can be known here."""
+    async def prepare(self, who: Principal, start: Start, warnings: list[str]) -> StartRunInput:
+        """Return the input of the run's workflow, as far as can be known here; `warnings` get what may fail."""
         who.check(TokenScope.START)
         who.check_mode(start.mode, has_limits=start.limits is not None)
-        return await asyncio.to_thread(self._prepared, who, start)
+        return await asyncio.to_thread(self._prepared, who, start, warnings)
 
     async def check_exported(self, worker: str) -> None:
         """Raise UnknownHere for a worker that no program starts."""
@@ -287,14 +297,19 @@ class DoorService:
             raise UnknownHere(f"run '{run}' has asked nothing that is called '{question[:40]}'")
         return found
 
-    async def _earlier(self, who: Principal, run: str, worker: str) -> Run | None:
+    async def _earlier(self, who: Principal, run: str, worker: str, digest: str) -> Run | None:
         """Return the run that a key has started before; None: it has started none. Raises UsageError for another."""
         try:
             summary = await self._summary(run)
         except UsageError:
             return None
-        if summary.started_by != who.name or summary.worker != worker:
-            raise UsageError("this key was used before, to start something else", next_step="Use another key.")
+        # A run of an earlier version has kept no digest.
+        is_same = summary.request == digest if summary.request else summary.worker == worker
+        if summary.started_by != who.name or not is_same:
+            raise UsageError(
+                "this key was used before, with another request",
+                next_step="Use another key, or send what was sent with it before.",
+            )
         return Run.of(summary)
 
     def folder(self) -> Path:
@@ -303,7 +318,7 @@ class DoorService:
             raise UsageError("no workshop is known here, and so no workers")
         return self.workshop
 
-    def _prepared(self, who: Principal, start: Start) -> StartRunInput:
+    def _prepared(self, who: Principal, start: Start, warnings: list[str]) -> StartRunInput:
         """Return the checked start. Raises LlmDoError for any mistake that can be found here."""
         if not who.is_present:
             _check_exported(self.folder(), start.worker)
@@ -315,7 +330,7 @@ class DoorService:
                 read_input=lambda: start.input,
                 read_batch=lambda attach: _batch(start, root, attach),
                 params=start.params,
-                files=_saved(start.attachments, root / "run"),
+                files=save_files(start.attachments, root / "run"),
                 were_sent=True,
                 model=start.model,
                 mode=start.mode,
@@ -323,7 +338,7 @@ class DoorService:
                 review=start.review,
                 started_by=who.name,
             )
-            return request.prepare(self.workshop, embedded=self._embedded)
+            return request.prepare(self.workshop, embedded=self._embedded, warn=warnings.append)
 
 
 def _workers(folder: Path, *, exported_only: bool) -> list[Worker]:
@@ -349,6 +364,13 @@ def _check_exported(folder: Path, worker: str) -> None:
         )
 
 
+def _digest(request: BaseModel | None) -> str:
+    """Return the digest of what a request asks for; its key is part of the id, and what is left out is as if not."""
+    return digest_of(
+        None if request is None else request.model_dump(mode="json", exclude_defaults=True, exclude={"key"})
+    )
+
+
 def run_id(who: Principal, worker: str, key: str) -> str:
     """Return the id of the run that this key of this owner starts. The key itself is in no id."""
     digest = hashlib.sha256(f"{who.name}\0{key}".encode("utf-8", "replace")).hexdigest()
@@ -363,21 +385,8 @@ def _batch(start: Start, root: Path, attach: Attach) -> Batch | None:
             name=item.name,
             prompt=item.prompt,
             input=item.input,
-            attachments=attach(_saved(item.attachments, root / f"item-{number}")) if item.attachments else (),
+            attachments=attach(save_files(item.attachments, root / f"item-{number}")) if item.attachments else (),
         )
         for number, item in enumerate(start.items, 1)
     ]
     return Batch(items=tuple(items), concurrency=start.concurrency)
-
-
-def _saved(files: Sequence[SentFile], folder: Path) -> tuple[Path, ...]:
-    """Write the files into a new folder, and return their paths. Raises UsageError for two of one name."""
-    if not files:
-        return ()
-    folder.mkdir()
-    paths = [folder / file.name for file in files]
-    for path, file in zip(paths, files, strict=True):
-        if path.name in (".", "..") or path.exists():
-            raise UsageError(f"'{file.name}' cannot be attached", next_step="Give each file a name of its own.")
-        path.write_bytes(file.content)
-    return tuple(paths)

@@ -197,10 +197,12 @@ class RunMemo(Message):
     """Run whose answers it reuses, and holds copies of; empty: it reuses none."""
     again_of: str = Field(default="", exclude_if=is_empty)
     """Run whose items it does again, whatever it reuses; empty: it is no further attempt."""
+    request: str = Field(default="", exclude_if=is_empty)
+    """Digest of the request of a door that started it under an id of the caller's; empty: nothing compares it."""
 
     @classmethod
-    def of(cls, start: StartRunInput) -> RunMemo:
-        """Return what a run that starts so shows of itself."""
+    def of(cls, start: StartRunInput, *, request: str = "") -> RunMemo:
+        """Return what a run that starts so, by the request with this digest, shows of itself."""
         return cls(
             worker=start.worker,
             started_by=start.started_by,
@@ -208,6 +210,7 @@ class RunMemo(Message):
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
             fork_of="" if start.fork is None else start.fork.run,
             again_of=start.again_of,
+            request=request,
         )
 
 

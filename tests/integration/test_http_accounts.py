@@ -112,6 +112,8 @@ async def test_a_person_forks_a_run_and_knows_before_what_that_comes_to(place: P
     assert [one.status for one in forks] == [202, 202], forks
     assert forks[0].body["run"] == forks[1].body["run"]
     place.started.append(forks[0].body["run"])
+    other = await ada.ask("POST", f"/runs/{run}/forks", json={"at": ["main@1"]}, headers={"Idempotency-Key": "k"})
+    assert (other.status, other.body["detail"]) == (422, "this key was used before, with another request")
     ended = await ada.until(forks[0].body["run"], "completed")
     assert (ended["output"], ended["fork_of"], ended["started_by"]) == ("Done.", run, "ada")
     assert ended["usage"]["requests"] == 1
@@ -121,6 +123,7 @@ async def test_a_person_forks_a_run_and_knows_before_what_that_comes_to(place: P
     for changes in (
         {"at": ["main@99"]},
         {"at": ["x"]},
+        {"model": "opnai:gpt-5"},
         {"worker": "/etc/passwd"},
         {"results": ["main@1=@/etc/passwd"]},
         {"decide": ["a1=approve"]},

@@ -67,6 +67,117 @@ async def test_one_key_of_one_owner_starts_one_run(place: Place) -> None:
     assert (await ci.start("reader", key="monday")).status == 202  # the worker is part of what a key names
 
 
+SAME = [
+    {"worker": "writer", "prompt": "go"},
+    {"prompt": "go", "worker": "writer", "params": {}, "items": [], "mode": None, "concurrency": 8},
+]
+OTHER = {
+    "another prompt": {"prompt": "stop"},
+    "no prompt": {"prompt": ""},
+    "a line more": {"prompt": "go\n"},
+    "an input": {"input": {"n": 1}},
+    "an input that is false": {"input": False},
+    "a file": {"attachments": [DECK]},
+    "a model": {"model": "test:other"},
+    "items": {"items": [{"name": "one"}]},
+}
+
+
+@pytest.mark.parametrize("changes", OTHER.values(), ids=OTHER.keys())
+async def test_a_key_that_was_used_for_another_request_is_refused(place: Place, changes: dict[str, Any]) -> None:
+    writer(place, "Done.")
+    ci, headers = program(place, scopes=START), {"Idempotency-Key": "monday"}
+    first, same = [await ci.ask("POST", "/runs", json=body, headers=headers) for body in SAME]
+    place.started.append(first.body["run"])
+    assert (first.status, same.status, same.body["run"]) == (202, 202, first.body["run"])
+    refused = await ci.ask("POST", "/runs", json=SAME[0] | changes, headers=headers)
+    assert code(refused) == (422, "UsageError")
+    assert refused.body["detail"] == "this key was used before, with another request"
+    assert refused.body["next_step"] == "Use another key, or send what was sent with it before."
+    await ci.until(first.body["run"], "completed")
+    again = await ci.ask("POST", "/runs", json=SAME[1], headers=headers)
+    assert (again.status, again.body["run"], again.body["output"]) == (202, first.body["run"], None)
+    assert (await ci.ask("POST", "/runs", json=SAME[0] | changes, headers=headers)).status == 422
+
+
+async def test_of_two_requests_with_one_key_at_once_one_starts_and_the_other_is_refused(place: Place) -> None:
+    writer(place, "Done.")
+    token = TokenFile.of_workshop(place.folder).create("ci", START, is_person=False)
+    one, two = Program(token, place=place), Program(token, place=place)
+    asked = [who.start("writer", prompt, key="monday") for who in (one, two) for prompt in ("go", "stop") * 2]
+    replies = await asyncio.gather(*asked)
+    begun = [reply.body for reply in replies if reply.status == 202]
+    (run,) = {body["run"] for body in begun}
+    place.started.append(run)
+    assert len(begun) == 4
+    assert [code(reply) for reply in replies if reply.status != 202] == [(422, "UsageError")] * 4
+    assert {body["task"] for body in begun} == {(await one.until(run, "completed"))["task"]}
+
+
+@pytest.mark.parametrize(
+    ("worker", "more"),
+    [("templates/brief.yaml", {}), ("reader", {"items": [{"name": f"item {n}"} for n in range(3)]})],
+    ids=["a template, whose run is shown by another name", "a batch, which is counted at its end"],
+)
+async def test_a_run_knows_its_request_to_its_end(place: Place, worker: str, more: dict[str, Any]) -> None:
+    place.worker("reader", scripted("Hi."))
+    place.write("templates/brief.yaml", f"system: Be brief.\nmodel: {place.script('brief', scripted('Hi.'))}\n")
+    ada = person(place)
+    run = (await ada.start(worker, key="monday", **more)).body["run"]
+    place.started.append(run)
+    await ada.until(run, "completed")
+    same = await ada.start(worker, key="monday", **more)
+    assert (same.status, same.body["run"]) == (202, run), same.body
+    assert code(await ada.start(worker, "other", key="monday", **more)) == (422, "UsageError")
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [
+        ("opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
+        ("Anthropic:claude-sonnet-5-5", "Did you mean 'anthropic:claude-sonnet-5-5'?"),
+        ("test:other, opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
+        ("offline:note", "Did you mean 'offline:notes'?"),
+        ("quick", "Did you mean 'google:gemini'?"),
+    ],
+)
+async def test_a_model_whose_provider_is_misspelt_starts_nothing(
+    place: Place, model: str, step: str, embedded: bool
+) -> None:
+    writer(place, "Done.")
+    place.workshop(models={"quick": "gogle:gemini"})
+    before = len(await place.client.runs())
+    refused = await program(place, embedded=embedded).start("writer", model=model)
+    assert (code(refused), refused.body["next_step"]) == ((422, "UsageError"), step)
+    assert len(await place.client.runs()) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "warning"),
+    [
+        ("quux:m", "no provider 'quux' is known, of the model 'quux:m': a run may fail for that."),
+        ("gpt-5", "the workshop has no alias 'gpt-5': a run may fail for that."),
+        ("openai:gpt-5", None),
+        ("gateway/openai:gpt-5", None),
+        ("fast", None),
+    ],
+)
+async def test_a_model_that_only_the_service_may_know_is_warned_of(
+    place: Place, model: str, warning: str | None
+) -> None:
+    writer(place, "Done.")
+    place.workshop(models={"fast": "openai:gpt-5"})
+    ci = program(place)
+    begun = await ci.start("writer", model=model)
+    assert begun.status == 202, begun.body
+    place.started.append(begun.body["run"])
+    assert [one.partition(" A model")[0].partition(" Known")[0] for one in begun.body["warnings"]] == (
+        [] if warning is None else [warning]
+    )
+    assert (await ci.until(begun.body["run"], "completed"))["warnings"] == []
+
+
 async def test_who_comes_second_is_told_who_was_first(place: Place) -> None:
     writer(place)
     ada, bob = person(place), person(place, "bob")

@@ -183,6 +183,20 @@ async def test_errors_are_those_of_the_place_where_they_happened(place: Place) -
                 await runs.start(Start(worker="writer", prompt="go"))
 
 
+async def test_a_filter_that_there_is_not_and_a_key_of_another_request_are_mistakes(place: Place) -> None:
+    writer(place, "Done.")
+    async with door(place, any_free_port()) as address, ada(place, address) as runs:
+        with pytest.raises(UsageError, match=r"query\.stat") as unknown:
+            await runs.runs(stat="completed")
+        assert (unknown.value.next_step or "").startswith("Did you mean 'state'?")
+        begun = await runs.start(Start(worker="writer", prompt="go", model="quux:m"), key="once")
+        place.started.append(begun.run)
+        assert ["quux" in one for one in begun.warnings] == [True]
+        with pytest.raises(UsageError, match="used before, with another request"):
+            await runs.start(Start(worker="writer", prompt="stop"), key="once")
+        await runs.result(begun.run)
+
+
 async def test_a_door_that_never_comes_is_not_waited_for_any_longer(place: Place) -> None:
     async with RemoteClient(f"http://127.0.0.1:{any_free_port()}", "lldt_x", patience=0) as runs:
         with pytest.raises(ConnectionFailed, match="does not answer"):

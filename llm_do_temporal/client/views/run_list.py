@@ -104,6 +104,8 @@ class ListedRun:
     """Schedule that has started it; empty: none has."""
     case: CaseRun | None = None
     """Part in the experiment that started it; None: none did."""
+    request: str = ""
+    """Digest of the request of a door that started it; empty: it has none."""
 
     @property
     def state(self) -> str:
@@ -346,6 +348,7 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
         task=listed.begun.task,
         missing_key=listed.missing_key,
         fork_of=listed.begun.fork_of,
+        request=listed.begun.request,
         again_of=listed.begun.again_of,
         schedule=str(attribute_of(info, SCHEDULE_ATTRIBUTE) or ""),
         case=read_run_id(info.execution.workflow_id, info.parent_execution.workflow_id),

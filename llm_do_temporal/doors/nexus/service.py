@@ -112,7 +112,7 @@ class LlmDoHandler:
         who = self._caller()
         with _refusals():
             start = Start.model_validate(given.model_dump(exclude={"run"}))
-            prepared = await self._doors.prepare(who, start)
+            prepared = await self._doors.prepare(who, start, [])
             run = _run_id(who, given.run or ctx.request_id)
             options = start_options(prepared, run, sets_attributes=self._sets_attributes)
             queue = self._doors.client.task_queue

@@ -184,6 +184,8 @@ class Run(GivenValue):
     """Amounts that a completed run has spent; null otherwise."""
     error: Failure | None = None
     """Reason why it ended without a result."""
+    warnings: tuple[str, ...] = ()
+    """Reasons why it may fail; only in the answer to the request that has started it."""
 
     @classmethod
     def of(cls, summary: RunSummary, result: RunResult | None = None, error: LlmDoError | None = None) -> Run:

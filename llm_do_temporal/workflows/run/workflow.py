@@ -4,7 +4,7 @@ worker's invocation."""
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -203,7 +203,8 @@ class LlmDoRun:
         if isinstance(loaded, LoadedRun):
             self._desk.take_script(loaded.script)
         if start.continued is None and not _is_shown(start, worker):
-            workflow.upsert_memo({RUN_MEMO: RunMemo.of(start).model_copy(update={"worker": worker})})
+            memo = RunMemo.of(start, request=str(_shown().get("request", "")))
+            workflow.upsert_memo({RUN_MEMO: memo.model_copy(update={"worker": worker})})
 
     async def _run_batch(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput) -> RunResult:
         before = None if start.continued is None else start.continued.batch
@@ -335,8 +336,13 @@ class LlmDoRun:
 
 def _is_shown(start: StartRunInput, worker: str) -> bool:
     """Return whether the memo names the worker and who started the run already: a client of ours has set it."""
+    return {"worker": worker, "started_by": start.started_by}.items() <= _shown().items()
+
+
+def _shown() -> dict[str, Any]:
+    """Return the memo as it is; empty where whoever started the run has set none."""
     shown: Any = workflow.memo_value(RUN_MEMO, None)
-    return isinstance(shown, dict) and {"worker": worker, "started_by": start.started_by}.items() <= shown.items()
+    return cast("dict[str, Any]", shown) if isinstance(shown, dict) else {}
 
 
 def _leave(start: StartRunInput, memo: dict[str, Any]) -> NoReturn:

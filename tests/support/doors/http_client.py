@@ -33,10 +33,13 @@ class Reply:
 class Program:
     """Client of the door with one token, or with none."""
 
-    def __init__(self, token: str | None, *, place: Place | None = None, base: str = BASE) -> None:
+    def __init__(
+        self, token: str | None, *, place: Place | None = None, base: str = BASE, embedded: bool = False
+    ) -> None:
         transport = None
         if place is not None:
-            api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
+            service = DoorService(place.client, place.folder, embedded=embedded)
+            api = build_api(service, TokenFile.of_workshop(place.folder))
             transport = httpx2.ASGITransport(app=api, raise_app_exceptions=False)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx2.AsyncClient(transport=transport, base_url=base, headers=headers, timeout=120)
@@ -87,9 +90,10 @@ def person(place: Place, name: str = "ada", scopes: frozenset[TokenScope] = ALL)
     return Program(TokenFile.of_workshop(place.folder).create(name, scopes, is_person=True), place=place)
 
 
-def program(place: Place, name: str = "ci", scopes: frozenset[TokenScope] = ALL) -> Program:
-    """Return a client with a new token of a program."""
-    return Program(TokenFile.of_workshop(place.folder).create(name, scopes, is_person=False), place=place)
+def program(place: Place, name: str = "ci", scopes: frozenset[TokenScope] = ALL, *, embedded: bool = False) -> Program:
+    """Return a client with a new token of a program; `embedded`: of a door beside the worker service."""
+    token = TokenFile.of_workshop(place.folder).create(name, scopes, is_person=False)
+    return Program(token, place=place, embedded=embedded)
 
 
 def writer(place: Place) -> None:
