@@ -1,4 +1,4 @@
-"""Writes docs/reference/errors.md from the classes of `errors.py`, the tree in its docstring, and the HTTP door's table.
+"""Writes docs/reference/errors.md from the classes and the tree of `errors.py`, and the table of the HTTP door.
 
 Run it after a change of an error; `check_docs` compares.
 """
@@ -44,8 +44,9 @@ A refusal and a failed effect are results for the model, which goes on from ther
 _DOOR = """
 ## At the HTTP door
 
-A problem of [`/api/v1`](../how-to/http.md) has one of these codes, or that of a kind of it, and any other error the status 500: with its own
-code, or as `LlmDoError` where the server does not know it. What to do is in `next_step`, unless the error itself says something better.
+A problem of [`/api/v1`](../how-to/http.md) has one of these codes, or that of a kind of it. Any other error has the
+status 500: with its own code, or as `LlmDoError` where the server does not know it. What to do is in `next_step`: the
+one of this table, unless the error itself says something better.
 
 | status | title | `code` | `next_step` |
 |---|---|---|---|

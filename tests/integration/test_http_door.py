@@ -67,7 +67,7 @@ async def test_one_key_of_one_owner_starts_one_run(place: Place) -> None:
     assert (await ci.start("reader", key="monday")).status == 202  # the worker is part of what a key names
 
 
-SAME = [
+SAME: list[dict[str, Any]] = [
     {"worker": "writer", "prompt": "go"},
     {"prompt": "go", "worker": "writer", "params": {}, "items": [], "mode": None, "concurrency": 8},
 ]

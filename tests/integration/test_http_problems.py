@@ -78,6 +78,7 @@ async def problems(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[Reply]
         await ada.ask("POST", "/docs"),
         await ada.ask("POST", "/runs", content=b"{"),
         await ada.ask("POST", "/runs", content=too_much(), headers={"Content-Type": "application/json"}),
+        await ada.ask("POST", "/runs", json={"worker": "main", "prompt": "a" * 2_000}),
         await ada.ask("POST", "/runs", json={"worker": ""}),
         await ada.ask("GET", "/runs", headers=[("If-Match", "1"), ("If-Match", "2")]),
         await ada.ask("POST", decision, json=json),

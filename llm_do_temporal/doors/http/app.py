@@ -9,13 +9,15 @@ from importlib.metadata import version
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
+from starlette.types import ASGIApp
 
 from llm_do_temporal.doors.http import experiments, questions, runs
-from llm_do_temporal.doors.http.problems import ProblemDetails, add_handlers, answers
+from llm_do_temporal.doors.http.problems import add_handlers, answers
 from llm_do_temporal.doors.http.requests import PREFIX
 from llm_do_temporal.doors.reference import POLICY, reference_page
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.request_bodies import limited
 
 MAX_BODY_BYTES = 64 << 20
 """Largest request: files are in base64."""
@@ -31,7 +33,6 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        max_body_size=MAX_BODY_BYTES,
         generate_unique_id_function=lambda route: route.name,
         responses=answers(400, 401, 403, 404, 413, 422, 424, 503),
     )
@@ -40,7 +41,13 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         app.include_router(router)
     app.add_route(f"{PREFIX}/docs", _reference, methods=["GET"], include_in_schema=False)
     add_handlers(app)
+    app.add_middleware(_bounded)
     return app
+
+
+def _bounded(app: ASGIApp) -> ASGIApp:
+    """Return the application, which reads no more than MAX_BODY_BYTES of a request."""
+    return lambda scope, receive, send: app(scope, limited(receive, MAX_BODY_BYTES), send)
 
 
 async def _reference(request: Request) -> HTMLResponse:
@@ -48,4 +55,4 @@ async def _reference(request: Request) -> HTMLResponse:
     return HTMLResponse(reference_page(request.app.openapi()), headers=headers)
 
 
-__all__ = ["MAX_BODY_BYTES", "PREFIX", "ProblemDetails", "build_api"]
+__all__ = ["MAX_BODY_BYTES", "PREFIX", "build_api"]

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from llm_do_temporal.doors.values import Failure
+from llm_do_temporal.doors.values import Failure, ProblemDetails
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
@@ -53,14 +53,6 @@ KINDS = {
     ),
 }
 """Problems by their status; an error has the first one that fits it."""
-
-
-class ProblemDetails(Failure):
-    """ProblemDetails details: `code` and `next_step` are ours, the rest is RFC 9457's."""
-
-    title: str
-    status: int
-    detail: str
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -160,6 +160,14 @@ class Failure(GivenValue):
         return cls(code=error.code, **told)
 
 
+class ProblemDetails(Failure):
+    """Problem details: `code` and `next_step` are ours, the rest is RFC 9457's."""
+
+    title: str
+    status: int
+    detail: str
+
+
 class Run(GivenValue):
     """Run as it is now."""
 

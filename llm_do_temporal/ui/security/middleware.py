@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llm_do_temporal.request_bodies import limited
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
@@ -50,7 +51,7 @@ class RequestGuard:
         # In a link or a redirect, two slashes in front would name another host.
         scope["path"] = "/" + scope["path"].lstrip("/\\")
         most = MAX_SIGN_IN_BYTES if scope["path"] == SIGN_IN else MAX_BODY_BYTES
-        request = Request(scope, _limited(receive, most))
+        request = Request(scope, limited(receive, most))
         send = _with_headers(send, nonce)
         try:
             await self._answer(request, send)
@@ -212,21 +213,6 @@ def _is_https(request: Request) -> bool:
 async def _read_form(request: Request) -> FormData:
     """Return the form of a request. Raises HTTPException."""
     return await request.form(max_part_size=MAX_FIELD_BYTES)
-
-
-def _limited(receive: Receive, most: int) -> Receive:
-    """Return `receive` with a limit of `most` bytes for the body. Raises HTTPException past it."""
-    received = 0
-
-    async def limited() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > most:
-            raise HTTPException(413, f"More than {most >> 10:,} KiB were sent; that is too much.")
-        return message
-
-    return limited
 
 
 def answer_headers(nonce: str) -> dict[str, str]:

@@ -72,7 +72,7 @@ def test_every_variable_of_ours_is_in_the_reference() -> None:
 def test_every_error_and_every_public_name_is_in_the_reference() -> None:
     page = errors_page.render()
     public = {name for name, cls in error_classes().items() if cls.__module__ == errors.__name__}
-    assert {name for name in public if f"`{name}`" not in page} == {"LlmDoError"}
+    assert {name for name in public if f"`{name}`" not in page} == set()
     assert all(f"| `{name}" in python_page.render() for name in llm_do_temporal.__all__)
 
 
