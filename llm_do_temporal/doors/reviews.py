@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 from llm_do_temporal.client.reviews.choice import ReviewChoice
+from llm_do_temporal.client.reviews.contents import ShownDiff
 from llm_do_temporal.client.reviews.desk import decide_review, read_origin
 from llm_do_temporal.client.reviews.patch import read_patch
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
@@ -20,6 +21,7 @@ from llm_do_temporal.errors import DecisionRefused, UnknownHere, UsageError
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.nodes import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 
 async def list_reviews(service: DoorService, who: Principal, run: str) -> list[ReviewHead]:
@@ -44,6 +46,12 @@ async def show_change(
         told["words"] = without_keys((await read_origin(service.client, review, change)).words)
     told["hunks"] = [{**hunk, "lines": without_keys(hunk["lines"])} for hunk in told["hunks"]]
     return ChangedLines.model_validate(told)
+
+
+async def read_outline(service: DoorService, who: Principal, run: str, question: str, most: int) -> str:
+    """Return in words, a line each, how the check ended and what the first changes are. Raises UnknownHere."""
+    review = await _review(service, who, run, question)
+    return without_keys(await asyncio.to_thread(_outline, review, most))
 
 
 async def read_side(
@@ -131,6 +139,24 @@ def _change(review: Review, path: str) -> ReviewChange:
     if found is None:
         raise UnknownHere(f"'{path[:200]}' is not among the changes")
     return found
+
+
+def _outline(review: Review, most: int) -> str:
+    """Blocks: the files of the changes that are named are read."""
+    check, left = review.shown.check, len(review.changes) - most
+    lines = [] if check is None else [f"check {'passed' if check.passed else 'failed'}: {check.command}"]
+    lines += [_change_words(one, review.diff(one)) for one in review.changes[:most]]
+    # A path may have line ends in it, and is to look like one path all the same.
+    return "\n".join(made_visible(line, keep="") for line in [*lines, *([f"… {left:,} more"] if left > 0 else [])])
+
+
+def _change_words(change: ReviewChange, diff: ShownDiff) -> str:
+    kind, old = change.change.kind.value, change.change.old_path
+    lines = f"+{diff.added:,} -{diff.removed:,} lines" if diff.hunks else ""
+    facts = filter(
+        None, (lines or diff.preview.value, diff.problem, change.conflict and f"conflict: {change.conflict}")
+    )
+    return f"{kind} {f'{old} → ' if old else ''}{change.path}: {', '.join(facts)}"
 
 
 def _told(review: Review) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from llm_do_temporal.doors.slack_workspace.channel import MAX_FILE_BYTES, SlackF
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-from tests.support.slack.fake_slack import ADA, BOT, BOT_TOKEN, BOT_USER, CHANNEL, EVE, TEAM, FakeSlack, shown
+from tests.support.slack.fake_slack import ADA, BOT, BOT_TOKEN, BOT_USER, CHANNEL, EVE, TEAM, FakeSlack, actions, shown
 from tests.support.slack.in_slack import WORKER, parked, value_of
 from tests.support.slack.slack_process import PEOPLE, begun
 
@@ -146,6 +146,36 @@ async def test_words_of_a_model_are_dead_in_a_card(place: Place, text: str) -> N
             assert live not in sent.replace("\\\\", "/"), live
         assert [block["type"] for block in card["blocks"]].count("actions") == 1
         assert [one["action_id"] for one in card["blocks"][-1]["elements"]] == ["llm_do_approve", "llm_do_reject"]
+
+
+PATHS = [
+    "/<!channel>.txt",
+    "/a\u202etxt.exe",
+    "/a b: +1 -0 lines, and more",
+    "/" + "/".join(["d" * 200] * 5),
+    "/\U0001f600",
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda one: ascii(one)[:40])
+async def test_a_path_in_a_review_is_dead_and_one_line_and_nothing_is_accepted_there(place: Place, path: str) -> None:
+    turns = [write_call(path), write_call("/z.txt")], "Done.", "Pity."
+    async with parked(place, *turns, review="changes") as (door, run):
+        card = await door.card(run)
+        lines = shown(card).splitlines()
+        for live in ("<", "mrkdwn", "\u202e"):
+            assert live not in json.dumps(card["blocks"], ensure_ascii=False)
+        assert [line[:6] for line in lines if line.endswith("z[.]txt: +1 -0 lines")] == ["added "]
+        assert len([line for line in lines if line.startswith("added ")]) == len(path.split("/"))
+        assert actions(card) == ["llm_do_reject"]
+
+
+async def test_a_review_whose_changes_are_gone_says_so_and_other_cards_are_posted(place: Place) -> None:
+    async with parked(place, [write_call("/b.txt")], "Done.", "Pity.", review="changes") as (door, run):
+        for blob in [one for one in (place.folder / ".llm-do" / "blobs").rglob("*") if one.is_file()]:
+            blob.unlink()
+        assert "could not be read" in shown(await door.card(run))
+        assert actions(await door.card(run)) == ["llm_do_reject"]
 
 
 async def test_a_card_of_somebody_else_is_not_taken_for_one_of_the_doors_own(place: Place) -> None:

@@ -10,15 +10,20 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from llm_do_temporal.doors.reviews import read_outline
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.cards import end_message, mark_of, question_card, run_card
 from llm_do_temporal.doors.slack_workspace.channel import Bot, Card, CardMark, SlackChannel, SlackFailed
 from llm_do_temporal.doors.slack_workspace.people import READER
+from llm_do_temporal.doors.values import AskedQuestion
+from llm_do_temporal.doors.words import call_words
 from llm_do_temporal.errors import LlmDoError, UnknownHere
 
 _PAUSE_SECONDS = 1.0
 _MOST_ENDS = 20
 """Runs whose end is looked for in one round."""
+_MOST_CHANGES = 20
+"""Changes that the card of a review names: the files of each are read for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -104,7 +109,7 @@ class Board:
         if question.state != "open" or self._hopeless.get(key) == question.digest:
             return
         try:
-            await self._add(question_card(question, self._page), mark_of(question))
+            await self._add(await self._card_of(question), mark_of(question))
         except SlackFailed as failed:
             if not failed.error.startswith(("invalid_", "msg_")):
                 raise
@@ -134,7 +139,17 @@ class Board:
             return  # it was deleted, or its key is missing now: nothing can be said of it
         mark = mark_of(question, told=told)
         if mark != card.mark or anyway:
-            await self._change(card, question_card(question, self._page, told=told), mark)
+            await self._change(card, await self._card_of(question, told=told), mark)
+
+    async def _card_of(self, question: AskedQuestion, *, told: bool = False) -> dict[str, Any]:
+        if not question.is_review:
+            return question_card(question, call_words(question), self._page, told=told)
+        try:
+            changes = await read_outline(self._service, READER, question.run, question.id, _MOST_CHANGES)
+        except LlmDoError as failed:
+            self._say(f"{failed}, for {question.id} of run {question.run}")
+            changes = "The changes could not be read; the log of this door says why."
+        return question_card(question, changes, self._page, told=told)
 
     async def _change(self, card: Card, message: dict[str, Any], mark: CardMark) -> None:
         try:

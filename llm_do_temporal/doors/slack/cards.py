@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.doors.slack_workspace.channel import CARD_EVENT, END_EVENT, CardMark
 from llm_do_temporal.doors.values import AskedQuestion, Run
-from llm_do_temporal.doors.words import call_words, circumstances_words, headline_words, spent_words, vote_words
+from llm_do_temporal.doors.words import circumstances_words, headline_words, spent_words, vote_words
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.notifications import link_to
 from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
@@ -39,13 +39,18 @@ def mark_of(question: AskedQuestion, *, told: bool = False) -> CardMark:
     return CardMark(run=question.run, question=question.id, digest=digest, state=question.state, votes=votes, told=told)
 
 
-def question_card(question: AskedQuestion, page: str | None, *, told: bool = False) -> dict[str, Any]:
-    """Return the card of a question, with buttons while it is open; `page` is the address of the web page."""
+def question_card(question: AskedQuestion, asked: str, page: str | None, *, told: bool = False) -> dict[str, Any]:
+    """Return the card of a question about the call or the changes `asked`; `page` is the address of the web page.
+
+    It has buttons while the question is open.
+    """
     mark = mark_of(question, told=told)
-    headline, shown = headline_words(question), _pieces(call_words(question))
+    headline, shown = headline_words(question), _pieces(asked)
     blocks = [_section(headline), _section(question.summary), *_sections(shown[0])]
     if not shown[1]:
         blocks.append(_section("… This is not all of it. The page and `llm-do-temporal approvals` show the whole."))
+    if question.is_review and question.state == "open":
+        blocks.append(_section(_why_no_approval(question.run)))
     blocks += [_section(vote_words(vote)) for vote in question.votes[-10:]]
     blocks.append({"type": "context", "elements": [plain(circumstances_words(question))]})
     buttons = _buttons(mark, question, page, is_whole=shown[1])
@@ -130,6 +135,13 @@ def _buttons(mark: CardMark, question: AskedQuestion, page: str | None, *, is_wh
     if (link := link_to(page, question.run, question.id)) is not None:
         buttons.append(_open(link))
     return buttons
+
+
+def _why_no_approval(run: str) -> str:
+    return (
+        "This message does not show the changed lines, so nothing is accepted here: who accepts has looked at them, "
+        f"on the page or with `llm-do-temporal review {run}`."
+    )
 
 
 def _confirmation() -> dict[str, Any]:
