@@ -10,7 +10,9 @@ import pytest
 
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.testing import scripted
+from llm_do_temporal.doors.slack import app
+from llm_do_temporal.doors.slack_workspace.channel import SlackChannel
+from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.slack.fake_slack import ADA, APP_TOKEN, BOB, BOT_TOKEN, CHANNEL, FakeSlack, actions, shown
@@ -262,6 +264,56 @@ async def test_a_long_call_is_shown_in_part_and_approving_it_asks_again(place: P
         assert "not shown" in button["confirm"]["title"]["text"]
         await _there(slack.click, ADA, card, APPROVE)
         await place.client.result(run)
+
+
+async def test_a_review_lists_its_changes_and_is_accepted_where_their_lines_are_read(
+    place: Place, slack: FakeSlack
+) -> None:
+    place.workshop(slack=PEOPLE, check_command="false", ui_url="https://page.example")
+    place.write("old.txt", "".join(f"line {number}\n" for number in range(40)))
+    edit = call("edit_file", path="/old.txt", old_text="line 2\nline 3\n", new_text="LINE\n")
+    new = [write_call(f"/new/{number:02}.txt", "a\nb\n") for number in range(20)]
+    turns = [edit, *new], "Done.", "Pity."
+    place.worker("writer", scripted(*turns), toolsets={"filesystem": {}}, review="changes")
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        lines = shown(card).splitlines()
+        assert "review 1: 22 changes (21 added, 1 modified)" in lines
+        listed = lines[lines.index("check failed: false") + 1 :]
+        assert listed[:2] == ["added new: folder", "added new/00[.]txt: +2 -0 lines"]
+        assert listed[20] == "… 2 more"
+        assert f"on the page or with `llm-do-temporal review {run}`" in listed[21]
+        assert actions(card) == [REJECT, OPEN]
+        await _there(slack.click, BOB, card, REJECT)
+        await _there(slack.until, lambda: slack.forms, "the form opens")
+        await _there(slack.fill, BOB, "too much")
+        rejected = await _there(lambda: slack.card(run, "a1", says="rejected by bob via slack"))
+        assert "llm-do-temporal review" not in shown(rejected)
+        assert (await place.client.result(run)).output == "Pity."
+    assert not (place.folder / "new").exists()
+
+
+@pytest.mark.parametrize("connections", [0, 1])
+async def test_a_connection_that_was_refused_is_tried_at_a_new_address(
+    place: Place, slack: FakeSlack, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_RENEWAL_SECONDS", 0.1)  # the SDK alone waits ten seconds between two attempts
+    place.workshop(slack=PEOPLE)
+    channel = SlackChannel(app.web_client(BOT_TOKEN, slack.environment["SLACK_API_URL"]), CHANNEL)
+    service = DoorService(place.client, place.folder)
+    slack.refused_connections = 1 - connections
+    serving = asyncio.create_task(app.serve(service, place.folder, channel, APP_TOKEN, None, lambda: None))
+    try:
+        if connections:
+            await _there(slack.connected)
+            slack.refused_connections = 1
+            await _there(slack.hang_up)
+        await _there(slack.connected)
+        assert slack.refused_connections == 0
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
 
 async def test_a_lost_connection_comes_back(place: Place, slack: FakeSlack) -> None:

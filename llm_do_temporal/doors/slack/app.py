@@ -31,6 +31,8 @@ from llm_do_temporal.messages.approvals import DecisionKind
 
 _LINK = re.compile(r"<([^<>|]+)(?:\|[^<>]*)?>")
 _HELP = "Say: start WORKER PROMPT. Files of the message are attached."
+_RENEWAL_SECONDS = 30.0
+"""Age of an address that cannot be connected to: Slack counts how often it is asked for a new one."""
 _log = logging.getLogger(__name__)
 Ack = Callable[..., Awaitable[Any]]
 
@@ -175,7 +177,7 @@ def quiet_log() -> logging.Logger:
 async def _renew(handler: AsyncSocketModeHandler) -> None:
     """Let a connection that cannot be made ask for a new address: the SDK tries a used one for ever."""
     while True:
-        await asyncio.sleep(30)
+        await asyncio.sleep(_RENEWAL_SECONDS)
         if not await handler.client.is_connected():
             handler.client.wss_uri = None
 

@@ -6,7 +6,7 @@ import re
 
 from tests.support.doors.scenario import DECK, PROMPT, Door, Ended
 from tests.support.people.desk import Desk
-from tests.support.slack.fake_slack import ADA, CHANNEL, FakeSlack, shown
+from tests.support.slack.fake_slack import ADA, CHANNEL, TEAM, FakeSlack, Message, shown
 
 
 class SlackDoor(Door):
@@ -15,13 +15,17 @@ class SlackDoor(Door):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self.slack = FakeSlack()
+        self.slack.gives_up = True
+        self._sent: dict[str, Message] = {}
+        """Mentions by their keys."""
         self.slack.__enter__()
         desk.environment |= self.slack.environment
         config = desk.workshop / "workshop.yaml"
         config.write_text(f"{config.read_text()}\nslack: {{channel: {CHANNEL}, people: {{{ADA}: ada}}}}\n")
 
     def open(self) -> None:
-        """Begin the process."""
+        """Begin the process; what an earlier one has left open is closed."""
+        self.slack.hang_up()
         self.process = self.desk.begin("slack")
         self.slack.connected()
 
@@ -31,13 +35,14 @@ class SlackDoor(Door):
         self.slack.hang_up()
 
     def start(self) -> str:
-        """Mention the app, with a file; Slack sends it twice."""
-        text = f"start deck_keeper {PROMPT}"
-        ts = self.slack.write(ADA, text, files={"deck.txt": DECK})
-        sent = self.slack.messages[ts]
-        event = {name: sent[name] for name in ("user", "text", "ts", "channel")}
+        """Mention the app, with a file; Slack tells of it twice, and again where the key was there before."""
+        if self.key not in self._sent:
+            self._sent[self.key] = self.slack.put(ADA, f"start deck_keeper {PROMPT}", files={"deck.txt": DECK})
+        event = self._sent[self.key]
+        self.slack.mention({**event, "team": TEAM})
         self.slack.mention({**event, "type": "message", "subtype": "file_share"})
-        return self.slack.started("deck_keeper was started by ada")["metadata"]["event_payload"]["run"]
+        card = self.slack.started("deck_keeper was started by ada", after=event["ts"])
+        return card["metadata"]["event_payload"]["run"]
 
     def asked(self, run: str) -> str:
         """Wait for the card of the question."""

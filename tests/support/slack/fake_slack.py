@@ -38,6 +38,10 @@ class FakeSlack:
         self.refuse: dict[str, deque[tuple[int, dict[str, str], str]]] = {}
         self.lose: set[str] = set()
         """Methods that do as asked, and whose answers get lost."""
+        self.refused_connections = 0
+        """Number of connections that are refused from now on; the addresses are used up all the same."""
+        self.gives_up = False
+        """Whether nothing is waited for any more once all connections have broken off."""
         self.unacknowledged: list[str] = []
         """Envelopes that nobody has answered."""
         self._files: dict[str, bytes] = {}
@@ -76,8 +80,13 @@ class FakeSlack:
 
     def until(self, found: Callable[[], Any], what: str) -> Any:
         """Wait until something is so, and return what was found."""
+
+        def found_or_left() -> Any:
+            return found() or (self.gives_up and self._sockets and all(one.closed for one in self._sockets))
+
         with self._changed:
-            value = self._changed.wait_for(found, PATIENCE_SECONDS)
+            self._changed.wait_for(found_or_left, PATIENCE_SECONDS)
+            value = found()
         said = [shown(one) for one in (*self.messages.values(), *self.whispers)]
         assert value, f"never happened: {what}\n{said}\n{[method for method, _ in self.calls][-20:]}"
         return value
@@ -97,11 +106,13 @@ class FakeSlack:
 
         return self.until(found, f"a card about {question!r} says {says!r}")
 
-    def started(self, says: str) -> Message:
-        """Wait for the card of a run that says this, and return it."""
-        return self.until(
-            lambda: next((one for one in self.cards(None, "") if says in shown(one)), None), f"a run {says!r}"
-        )
+    def started(self, says: str, *, after: str = "") -> Message:
+        """Wait for the card of a run that says this, later than a message, and return it."""
+
+        def found() -> Message | None:
+            return next((one for one in self.cards(None, "") if one["ts"] > after and says in shown(one)), None)
+
+        return self.until(found, f"a run {says!r}")
 
     def reply(self, card: Message, says: str) -> Message:
         """Wait for a message in the thread below a card that says this."""
@@ -147,13 +158,18 @@ class FakeSlack:
         self.send("interactive", {"type": "view_submission", "user": {"id": user, "team_id": TEAM}, "view": view})
 
     def write(self, user: str, text: str, *, files: dict[str, bytes] | None = None, **more: Any) -> str:
-        """Write a message that mentions the app, and return its time."""
+        """Write a message that mentions the app, tell the app, and return the time of the message."""
+        event = self.put(user, text, files=files)
+        self.mention({**event, "team": TEAM, **more})
+        return event["ts"]
+
+    def put(self, user: str, text: str, *, files: dict[str, bytes] | None = None) -> Message:
+        """Write a message that mentions the app, which is not told yet, and return the event that tells it."""
         ts = self._ts()
         attached = [self.file(name, content) for name, content in (files or {}).items()]
         event = {"type": "app_mention", "user": user, "text": f"<@{BOT_USER}> {text}", "ts": ts, "channel": CHANNEL}
         self.messages[ts] = {**event, "type": "message", "files": attached}
-        self.mention({**event, "team": TEAM, **more})
-        return ts
+        return event
 
     def mention(self, event: Message, **more: Any) -> None:
         """Send an event, and wait until it is acknowledged."""
@@ -210,6 +226,9 @@ class FakeSlack:
         if ticket not in self._tickets:
             return web.Response(status=408)
         self._tickets.remove(ticket)
+        if self.refused_connections:
+            self.refused_connections -= 1
+            return web.Response(status=503)
         socket = web.WebSocketResponse(max_msg_size=1 << 24)
         await socket.prepare(request)
         await socket.send_str(json.dumps({"type": "hello", "num_connections": 1}))
@@ -222,6 +241,8 @@ class FakeSlack:
                     name = json.loads(message.data)["envelope_id"]
                     self.unacknowledged = [one for one in self.unacknowledged if one != name]
                     self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
         return socket
 
     async def _download(self, request: web.Request) -> web.Response:
