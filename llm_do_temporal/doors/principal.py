@@ -59,6 +59,11 @@ class Principal:
         return self.is_person and self.via not in OF_AGENTS
 
     @property
+    def fills_forms(self) -> bool:
+        """Whether a form that its client shows is filled in by a person who may decide."""
+        return self.is_person and TokenScope.DECIDE in self.scopes
+
+    @property
     def _kind(self) -> str:
         return "speaks through an agent" if self.is_person else "is a program"
 
@@ -106,6 +111,14 @@ class Principal:
                 next_step="Use the token of a person: `llm-do-temporal token create NAME --person`.",
             )
 
+    def check_no_program(self) -> None:
+        """Raise AccessRefused for a program: it hands on no decision of people about calls that it has caused."""
+        if not self.is_person:
+            raise AccessRefused(
+                f"'{self.name}' is a program: what runs ask is for people to decide",
+                next_step="A person decides on the page, in a terminal, or through a client with a token of their own.",
+            )
+
     def check_decision(self, question: Question, starters: Iterable[str | None]) -> None:
         """Raise AccessRefused where it may not answer the question of a run.
 
@@ -133,7 +146,10 @@ def is_named_as_program(name: str) -> bool:
 
 
 def is_kept(name: str) -> bool:
-    """Return whether programs without a token are called so: agents of this machine, and endpoints of Nexus."""
+    """Return whether programs without a token are called so: agents of this machine, and endpoints of Nexus.
+
+    No token is made for such a name, and nobody who is said to have decided is called so.
+    """
     return person(name) == "mcp" or person(name).startswith("nexus-")
 
 
@@ -150,5 +166,5 @@ def read_scopes(text: str) -> frozenset[TokenScope]:
 def check_named_person(caller: Principal, by: str) -> None:
     """Raise AccessRefused where `by`, whom a caller says to have decided, is the caller itself or another program."""
     name = person(by)
-    if not name or name == person(caller.name) or name.startswith(("nexus-", PROGRAM)):
+    if not name or name == person(caller.name) or is_kept(name) or is_named_as_program(name):
         raise AccessRefused(f"'{by}' is no person: programs decide nothing, and `by` names who has decided")

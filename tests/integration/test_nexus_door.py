@@ -125,7 +125,7 @@ async def test_no_program_names_itself_as_the_person_and_one_answer_is_about_one
         asked = await other.asked("monday")
         answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
         caller = f"nexus-{other.endpoint}"
-        for by in (caller, f" {caller.upper()} ", "Nexus-x", "\uff4eexus-x", "program:ci", "  "):
+        for by in (caller, f" {caller.upper()} ", "Nexus-x", "\uff4eexus-x", "program:ci", "mcp", " MCP", "  "):
             assert "is no person" in await other.refusal("decide", answer | {"by": by}), by
         for more in (
             {"by": f"{caller}\u200b"},
@@ -186,9 +186,10 @@ async def test_a_caller_is_told_what_is_wrong_and_reaches_nothing_else(place: Pl
     await place.client.cancel(foreign)
 
 
-async def test_where_a_rule_names_people_no_workflow_hands_on_their_word(place: Place) -> None:
+@pytest.mark.parametrize("names", [{"approvers": ["ann"]}, {"quorum": 2}, {"forbid_own": True}], ids=str)
+async def test_where_a_rule_names_people_no_workflow_hands_on_their_word(place: Place, names: dict[str, Any]) -> None:
     writer(place)
-    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ann"]}}})
+    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", **names}}})
     async with team(place) as other:
         calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
         asked = await other.asked("monday")
