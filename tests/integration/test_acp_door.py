@@ -3,139 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from acp import PROTOCOL_VERSION, connect_to_agent, run_agent, text_block
+from acp import text_block
 from acp.exceptions import RequestError
 from acp.helpers import embedded_text_resource, resource_block
-from acp.schema import (
-    AcceptElicitationResponse,
-    AllowedOutcome,
-    CancelElicitationResponse,
-    ClientCapabilities,
-    DeniedOutcome,
-    ElicitationCapabilities,
-    ElicitationFormCapabilities,
-    RequestPermissionResponse,
-)
+from acp.schema import AcceptElicitationResponse, CancelElicitationResponse
 
-from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
 from llm_do_temporal.doors.live_words import ANEW
-from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.testing import call, scripted
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.acp_editor import ADA, editor
 from tests.support.providers.answers import Drop, Gate, Text
 from tests.support.providers.provider import fixed
 from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-
-ADA = Principal("ada", frozenset(TokenScope), is_person=True, via=VIA)
-Choose = Callable[[Any], str | None]
-
-
-@dataclass
-class Editor:
-    """Person at an editor: chooses an option for each call, puts it aside (None), or never answers."""
-
-    choose: Choose | None
-    fill: Callable[[Any], Any] | None = None
-    """Person who fills in forms; None: the editor has none."""
-    asked: list[Any] = field(default_factory=list[Any])
-    news: list[Any] = field(default_factory=list[Any])
-    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
-    has_news: asyncio.Event = field(default_factory=asyncio.Event)
-    agent: Any = None
-
-    def on_connect(self, conn: Any) -> None:
-        self.agent = conn
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: Any, **_more: Any
-    ) -> RequestPermissionResponse:
-        self.asked.append(tool_call)
-        self.was_asked.set()
-        self.has_news.set()
-        if self.choose is None:
-            await asyncio.Event().wait()
-        assert self.choose is not None
-        chosen = self.choose(tool_call)
-        if chosen is None:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        assert chosen in [option.option_id for option in options]
-        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
-
-    async def create_elicitation(self, message: str, mode: Any, **_more: Any) -> Any:
-        assert self.fill is not None
-        return self.fill(mode)
-
-    async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
-        self.news.append(update)
-        self.has_news.set()
-
-    def words(self) -> str:
-        """What the agent has said."""
-        return "".join(one.content.text for one in self.news if one.session_update == "agent_message_chunk")
-
-    def titles(self) -> list[str]:
-        """Titles of calls, as they have changed."""
-        return [one.title for one in self.news if one.session_update.startswith("tool_call") and one.title]
-
-    def calls(self) -> dict[str, list[str]]:
-        """States of each call, in their order."""
-        found: dict[str, list[str]] = {}
-        for one in self.news:
-            if one.session_update in ("tool_call", "tool_call_update"):
-                found.setdefault(one.tool_call_id, []).append(one.status)
-        return found
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until the news say so."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not is_so():
-                self.has_news.clear()
-                await self.has_news.wait()
-
-    async def new(self) -> str:
-        """Open a session."""
-        return (await self.agent.new_session(cwd="/work", mcp_servers=[])).session_id
-
-    async def prompt(self, session: str, text: str = "go") -> str:
-        """Send a prompt, and wait for the end of the turn."""
-        return (await self.agent.prompt(session_id=session, prompt=[text_block(text)])).stop_reason
-
-
-@asynccontextmanager
-async def editor(
-    place: Place, choose: Choose | None, *, fill: Callable[[Any], Any] | None = None
-) -> AsyncGenerator[Editor]:
-    """An editor that is connected to an agent as long as the block runs."""
-    ours, theirs = socket.socketpair()
-    reading, writing = await asyncio.open_connection(sock=ours)
-    far_reading, far_writing = await asyncio.open_connection(sock=theirs)
-    agent = WorkerAgent(DoorService(place.client, place.folder), ADA, "writer", version="1")
-    serving = asyncio.create_task(run_agent(agent, writing, reading, use_unstable_protocol=True))  # pyright: ignore[reportArgumentType]
-    person = Editor(choose, fill)
-    connection = connect_to_agent(person, far_writing, far_reading, use_unstable_protocol=True)  # pyright: ignore[reportArgumentType]
-    person.agent = connection
-    try:
-        forms = None if fill is None else ElicitationCapabilities(form=ElicitationFormCapabilities())
-        can = ClientCapabilities(elicitation=forms)
-        await connection.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=can)
-        yield person
-    finally:
-        await connection.close()
-        far_writing.close()
-        serving.cancel()
-        await agent.close()
-        await asyncio.gather(serving, return_exceptions=True)
-        writing.close()
 
 
 def writer(place: Place, *turns: Any) -> None:
@@ -196,6 +80,69 @@ async def test_a_question_that_was_open_when_the_editor_left_is_asked_once_when_
     assert (await place.client.result(session)).output == "Done."
 
 
+async def test_a_session_that_is_resumed_has_its_news_alone_and_its_open_question_once(place: Place) -> None:
+    writer(place, ["First words.", write_call("/a.txt")], "Done.")
+    async with editor(place, None) as lost:
+        place.started.append(session := await lost.new())
+        prompting = asyncio.create_task(lost.prompt(session))
+        await lost.was_asked.wait()
+    await asyncio.gather(prompting, return_exceptions=True)
+    assert "First words." in lost.words()
+    async with editor(place, lambda _call: "approve") as ada:
+        await ada.agent.resume_session(cwd="/work", session_id=session, mcp_servers=[])
+        assert await ada.prompt(session, "") == "end_turn"
+        assert ada.words() == "Done.\n"
+        assert "user_message_chunk" not in [one.session_update for one in ada.news]
+    assert [one.field_meta for one in ada.asked] == [{"question": "a1"}]
+
+
+async def test_who_resumes_a_session_in_the_middle_of_a_turn_is_told_it_from_its_beginning(
+    place: Place, point_at: Any
+) -> None:
+    gate = Gate()
+    point_at(fixed(Text(EIGHT_WORDS, pause=gate)))
+    place.worker("writer", STREAMED_MODEL)
+    async with editor(place, None) as lost:
+        place.started.append(session := await lost.new())
+        prompting = asyncio.create_task(lost.prompt(session))
+        await lost.until(lambda: "one" in lost.words())
+    await asyncio.gather(prompting, return_exceptions=True)
+    async with editor(place, None) as ada:
+        await ada.agent.resume_session(cwd="/work", session_id=session, mcp_servers=[])
+        await ada.until(lambda: "one" in ada.words())
+        gate.open()
+        assert await ada.prompt(session, "") == "end_turn"
+    assert ada.words() == f"{EIGHT_WORDS}\n"
+
+
+async def test_a_second_prompt_is_not_given_to_the_run_and_waits_for_its_end(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as ada:
+        place.started.append(session := await ada.new())
+        first = asyncio.create_task(ada.prompt(session))
+        await ada.was_asked.wait()
+        second = asyncio.create_task(ada.prompt(session, "and something else"))
+        await ada.until(lambda: "was not given to it" in ada.words())
+        assert not second.done()
+        await place.decide(session, id="a1", by="bob")
+        assert [await first, await second] == ["end_turn"] * 2
+        assert await ada.prompt(session, "more") == "refusal"
+        assert "Open a new session." in ada.words()
+    assert (await place.client.status(session)).task == "go"
+
+
+async def test_a_session_that_is_stopped_while_its_run_is_being_started_is_cancelled(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as ada:
+        place.started.append(session := await ada.new())
+        prompting = asyncio.create_task(ada.prompt(session))
+        await asyncio.sleep(0)  # the prompt is on its way, and nothing has come of it
+        await ada.agent.cancel(session_id=session)
+        assert await prompting == "cancelled"
+    assert (await place.client.status(session)).status == "cancelled"
+    assert not (place.folder / "a.txt").exists()
+
+
 async def test_who_was_first_elsewhere_is_told_and_the_turn_ends(place: Place) -> None:
     writer(place)
     async with editor(place, None) as ada:
@@ -250,6 +197,9 @@ async def test_delegations_are_the_plan(place: Place) -> None:
             [(one.content, one.status) for one in plan.entries] for plan in ada.news if plan.session_update == "plan"
         ]
     assert plans == [[("helper-1 (helper)", "in_progress")], [("helper-1 (helper)", "completed")]]
+    thoughts = [one.content.text for one in ada.news if one.session_update == "agent_thought_chunk"]
+    assert thoughts == ["main/helper-1: I help.\n"]
+    assert "I help." not in ada.words()
 
 
 async def test_a_session_that_is_not_there_is_not_found_and_a_wrong_start_is_told(place: Place) -> None:
