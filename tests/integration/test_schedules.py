@@ -101,6 +101,48 @@ async def test_a_run_that_is_triggered_while_another_goes_on_is_told_its_fate(pl
     await place.client.result(first)
 
 
+@pytest.mark.parametrize(
+    ("overlap", "first_ends", "begun", "waiting"),
+    [
+        ("buffer-one", "waiting", 1, 1),
+        ("buffer-all", "waiting", 1, 2),
+        ("cancel-other", "cancelled", 2, 0),
+        ("terminate-other", "terminated", 2, 0),
+        ("allow-all", "waiting", 2, 0),
+    ],
+)
+async def test_overlap_says_what_becomes_of_a_run_that_is_due_while_another_goes_on(
+    place: Place, overlap: str, first_ends: str, begun: int, waiting: int
+) -> None:
+    writer(place, write_call("/a.txt"), "Done.", write_call("/a.txt"), "Done.")
+    name = await made(place, SchedulePlan(cron=YEARLY.cron, overlap=overlap))
+    schedules = Schedules(place.client)
+    await schedules.trigger(name)
+    (first,) = (await ran(place, name)).recent
+    await place.pending(first)
+    while datetime.now(UTC) < datetime.fromisoformat(first.removeprefix(f"{name}-")) + timedelta(seconds=1):
+        pass  # runs are called by the second at which they were due
+    for _ in range(2 if overlap.startswith("buffer") else 1):
+        await schedules.trigger(name)
+    await ran(place, name, begun)
+    while (found := await schedules.one(name)).waiting != waiting:
+        pass
+    assert len(found.recent) == begun
+    while (await place.client.status(first)).status != first_ends:
+        pass
+    await schedules.delete(name)
+    for run in found.recent:
+        await place.client.cancel(run) if (await place.client.status(run)).ended_at is None else None
+
+
+@pytest.mark.parametrize("hours", [1, 6, 7])
+async def test_a_time_from_one_run_to_the_next_is_counted_from_1970_and_not_from_now(place: Place, hours: int) -> None:
+    name = await made(place, SchedulePlan(every=timedelta(hours=hours)))
+    shown = await Schedules(place.client).one(name)
+    await Schedules(place.client).delete(name)
+    assert {one.timestamp() % (hours * 3600) for one in shown.upcoming} == {0}
+
+
 async def test_a_time_that_has_passed_can_be_filled_in(place: Place) -> None:
     writer(place)
     name = await made(place, SchedulePlan(cron=("0 7 * * *",)))

@@ -54,7 +54,7 @@ class SchedulePlan:
                 "nothing says when", next_step="Give --cron '0 7 * * 1-5', or --every 1h; both may be given."
             )
         if self.timezone and not self.cron:
-            raise UsageError("--timezone says nothing without --cron: --every counts from midnight UTC")
+            raise UsageError("--timezone says nothing without --cron: --every counts in UTC")
         if self.every is not None and self.every < LEAST_EVERY:
             raise UsageError("--every is at least a second, like 90s, 15m or 1d")
         if self.catch_up < LEAST_CATCH_UP:

@@ -35,7 +35,7 @@ class ScheduleTimes:
         Parameter(negative=(), help="Minute, hour, day, month and weekday, like '0 7 * * 1-5'; may be repeated."),
     ] = ()
     every: Annotated[
-        str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from midnight UTC.")
+        str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from 1970 in UTC.")
     ] = None
     timezone: Annotated[str, Parameter(help="Time zone of --cron, like Europe/Berlin; UTC by default.")] = ""
     overlap: Annotated[
