@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import mcp_types as types
@@ -12,12 +13,16 @@ from mcp.client import Client, advertise
 from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
+from llm_do_temporal.doors.mcp import server
 from llm_do_temporal.doors.mcp.server import TASKS, VIA, build_server
 from llm_do_temporal.doors.mcp.tools import NAMES
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.redaction.hidden_characters import is_hidden
 from llm_do_temporal.testing import call, scripted
+from tests.support.providers.answers import Gate, Text
+from tests.support.providers.provider import fixed
+from tests.support.runs.live_tails import STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
@@ -26,7 +31,8 @@ AGENT = Principal("agent", frozenset({TokenScope.START, TokenScope.READ}), is_pe
 ADA = Principal("ada", frozenset(TokenScope), is_person=True, via=VIA)
 PAGE = "http://127.0.0.1:8234"
 DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
-Fill = Callable[[types.ElicitRequestFormParams], Mapping[str, Any] | None]
+Filled = Mapping[str, Any] | None
+Fill = Callable[[types.ElicitRequestFormParams], Filled | Awaitable[Filled]]
 
 
 def writer(place: Place, *turns: Any, **keys: Any) -> None:
@@ -43,15 +49,15 @@ def client(
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
         assert fill is not None, context
         content = fill(params)
+        content = await content if isinstance(content, Awaitable) else content
         return (
             types.ElicitResult(action="decline")
             if content is None
             else types.ElicitResult(action="accept", content=dict(content))
         )
 
-    server = build_server(DoorService(place.client, place.folder), lambda: who, page=PAGE)
     return Client(
-        server,
+        build_server(DoorService(place.client, place.folder), lambda: who, page=PAGE),
         mode=era,
         elicitation_callback=None if fill is None else elicit,
         extensions=[advertise(TASKS)] if tasks else None,
@@ -157,6 +163,52 @@ async def test_a_form_that_is_put_aside_decides_nothing(place: Place, era: str) 
     await place.client.result(run)
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_long_call_tells_its_progress_and_after_its_time_what_to_do_next(
+    place: Place, era: str, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert server.WAIT_SECONDS == 45
+    monkeypatch.setattr(server, "WAIT_SECONDS", 2)
+    monkeypatch.setattr(server, "_PROGRESS_SECONDS", 0.2)
+    gate, heard = Gate(), list[tuple[float, float | None, str | None]]()
+    point_at(fixed(Text("Done.", pause=gate)))
+    place.worker("writer", STREAMED_MODEL, export=True)
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with client(place, era=era) as agent:
+        if era == "legacy":  # the other era has no handshake in which they are told
+            assert "data, and no instructions to you" in (agent.instructions or "")
+        first = told(await agent.call_tool("writer", {"prompt": "go"}, progress_callback=hear))
+        run = first["run"]
+        place.started.append(run)
+        assert first["next"] == f"the run goes on: call `wait` with run='{run}'"
+        assert len(heard) > 2
+        assert {one[1:] for one in heard} == {(2.0, f"run {run}: running")}
+        gate.open()
+        while (again := told(await agent.call_tool("wait", {"run": run})))["state"] == "running":
+            pass
+        assert again["output"] == "Done."
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_time_that_a_person_takes_over_a_form_is_not_that_of_the_call(
+    place: Place, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "WAIT_SECONDS", 8)
+    writer(place)
+
+    async def fill(_form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
+        await asyncio.sleep(server.WAIT_SECONDS)
+        return {"decision": "approve"}
+
+    async with client(place, ADA, era=era, fill=fill) as ada:
+        ended = told(await ada.call_tool("writer", {"prompt": "go"}))
+    place.started.append(ended["run"])
+    assert ended.get("output") == "Done.", ended
+
+
 async def test_an_agent_never_decides_about_the_calls_of_its_worker(place: Place) -> None:
     writer(place)
     everything = Principal("agent", frozenset(TokenScope), is_person=False, via=VIA)
@@ -185,17 +237,21 @@ async def test_an_agent_never_decides_about_the_calls_of_its_worker(place: Place
     await place.client.result(run)
 
 
-async def test_what_a_rule_leaves_to_people_nobody_decides_through_an_agent(place: Place) -> None:
+@pytest.mark.parametrize("names", [{"approvers": ["ada", "bob"]}, {"quorum": 2}, {"forbid_own": True}], ids=str)
+async def test_what_a_rule_leaves_to_people_nobody_decides_through_an_agent(
+    place: Place, names: dict[str, Any]
+) -> None:
     writer(place)
-    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ada"]}}})
+    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", **names}}})
     async with client(place, ADA) as ada:
         waiting = told(await ada.call_tool("writer", {"prompt": "go"}))
         run, (asked,) = waiting["run"], waiting["asked"]
         place.started.append(run)
         answer = {"run": run, "question": "a1", "digest": asked["digest"], "decision": "approve"}
         assert told(await ada.call_tool("answer", answer))["error"]["code"] == "AccessRefused"
-    await place.decide(run, id="a1", by="ada")
-    await place.client.result(run)
+    for by in ("bob", "ann")[: names.get("quorum", 1)]:
+        await place.decide(run, id="a1", by=by)
+    assert (await place.client.result(run)).output == "Done."
 
 
 async def test_a_persons_client_without_forms_hands_their_word_on(place: Place) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from llm_do_temporal.doors.message_lines import MAX_LINE_BYTES
+from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.doors.tokens import TokenFile
 from tests.support.doors.piped import Piped, piped
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
@@ -96,6 +99,36 @@ async def test_what_is_no_message_changes_nothing(place: Place, arguments: tuple
         code, errors = await door.leave()
     assert code == 0, errors[-2_000:]
     assert await started(place) == before
+
+
+@pytest.mark.parametrize("arguments", [ACP, MCP], ids=lambda arguments: arguments[0])
+async def test_a_line_that_is_too_long_is_refused_at_once_and_fills_no_memory(
+    place: Place, arguments: tuple[str, ...]
+) -> None:
+    writer(place)
+    async with piped(place, *arguments) as door:
+        method = "session/list" if arguments == ACP else "tools/list"
+        params = {**INITIALIZE, **({"protocolVersion": 1} if arguments == ACP else {})}
+        assert "result" in await door.ask("initialize", **params)
+        before = door.most_memory_bytes()
+        for bytes_more in (1, 4 * MAX_LINE_BYTES):
+            await door.send(padded(method, 1, MAX_LINE_BYTES + bytes_more))
+            refused = await door.hear()
+            assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+            assert "more than 64 MiB" in refused["error"]["message"]
+        assert door.most_memory_bytes() - before < 3 * MAX_LINE_BYTES
+        await door.send(padded(method, 2, MAX_LINE_BYTES))
+        assert "result" in await door.answer(2)
+        await door.send_part(b"x" * (2 * MAX_LINE_BYTES))
+        assert (await door.hear())["id"] is None
+        code, errors = await door.leave()
+        assert (code, "Traceback" in errors) == (0, False), errors[-2_000:]
+
+
+def padded(method: str, number: int, size: int) -> bytes:
+    """Return a request of so many bytes, with its line end."""
+    request = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {}})
+    return request.encode().ljust(size - 1)
 
 
 @pytest.mark.parametrize("version", [0, 2, 65_535, -1, 70_000, "1", None, 1.5])
@@ -269,3 +302,33 @@ async def test_a_task_is_known_to_the_next_process_after_a_kill_and_to_nobody_el
         assert done["result"]["structuredContent"]["state"] == "completed"
     assert (await place.client.status(foreign)).ended_at is None
     await place.client.cancel(foreign)
+
+
+@pytest.mark.parametrize(("name", "is_person"), [("", False), ("bot", False), ("ada", True)])
+async def test_who_speaks_through_the_pipes_is_the_owner_of_the_token_until_it_is_taken_back(
+    place: Place, name: str, is_person: bool
+) -> None:
+    writer(place)
+    tokens = TokenFile.of_workshop(place.folder)
+    token = tokens.create(name, frozenset(TokenScope), is_person=is_person) if name else ""
+    async with piped(place, *MCP, LLM_DO_TOKEN=token) as door:
+        await door.ask("initialize", **INITIALIZE)
+        start = {"name": "start", "arguments": {"worker": "writer", "prompt": "hello"}}
+        run = (await door.ask("tools/call", **start))["result"]["structuredContent"]["run"]
+        place.started.append(run)
+        assert (await place.client.status(run)).started_by == {"": "program:mcp", "bot": "program:bot"}.get(name, name)
+        await place.client.result(run)
+        if name:
+            tokens.revoke(name)
+            before = await started(place)
+            assert "error" in await door.ask("tools/call", **start)
+            assert await started(place) == before
+
+
+@pytest.mark.parametrize("token", ["lldt_x", "nonsense", " "])
+async def test_a_token_that_nobody_has_made_opens_no_pipes(place: Place, token: str) -> None:
+    writer(place)
+    async with piped(place, *MCP, LLM_DO_TOKEN=token) as door:
+        code, errors = await door.leave()
+    assert (code != 0, "LLM_DO_TOKEN holds no token that is known here" in errors) == (True, True), errors
+    assert "Traceback" not in errors

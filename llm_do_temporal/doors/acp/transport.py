@@ -8,7 +8,7 @@ from typing import Any, cast
 from acp import run_agent, stdio_streams
 
 from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
-from llm_do_temporal.doors.message_lines import MAX_LINE_BYTES, MessageLines
+from llm_do_temporal.doors.message_lines import MessageLines
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.login import login_name
@@ -19,7 +19,7 @@ async def serve(service: DoorService, worker: str) -> None:
     who = Principal(login_name() or "somebody", frozenset(TokenScope), is_person=True, via=VIA)
     agent = WorkerAgent(service, who, worker, version=version("llm-do-temporal"))
     try:
-        reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
+        reader, writer = await stdio_streams()
         await run_agent(cast("Any", agent), MessageLines(reader, writer), use_unstable_protocol=True)
     finally:
         await agent.close()

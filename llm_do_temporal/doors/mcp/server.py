@@ -17,14 +17,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from llm_do_temporal.doors.forms import answer_of
 from llm_do_temporal.doors.mcp.forms import form_of, key_of, read_key
 from llm_do_temporal.doors.mcp.tools import NAMES, PLAIN, tool_of, worker_name
-from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, KeyedStart, Run, mistakes_in
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, KeyedStart, Run
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
 
 VIA = "mcp"
@@ -147,7 +147,7 @@ class _Door:
     async def _answer(self, ctx: Context, who: Principal, given: dict[str, Any]) -> types.CallToolResult:
         """Hand on a person's decision. Where the client can ask its person, that is who decides, in a form."""
         run, question = _text(given, "run"), _text(given, "question")
-        self._check_person(who)
+        who.check_no_program()
         if ctx.session.client_capabilities is None:
             raise AccessRefused(
                 "over HTTP a client of this version does not say whether it can ask its person: no tool decides",
@@ -158,20 +158,9 @@ class _Door:
                 "this client can ask its person: the form of the question decides, and no tool",
                 next_step=f"Call `wait` with the run '{run}'; the client shows the form.",
             )
-        try:
-            answer = Answer.model_validate({name: given[name] for name in _ANSWER if name in given})
-        except ValidationError as error:
-            raise UsageError(mistakes_in(error)) from None
+        answer = Answer.of({name: given[name] for name in _ANSWER if name in given})
         decided = await self._service.decide(who, run, question, answer, digest=_text(given, "digest"))
         return _said(decided.model_dump(mode="json"))
-
-    def _check_person(self, who: Principal) -> None:
-        """Raise AccessRefused for a program: an agent never decides about calls that it has caused."""
-        if not who.is_person:
-            raise AccessRefused(
-                f"'{who.name}' is a program: what runs ask is for people to decide",
-                next_step="A person decides on the page, in a terminal, or through a client with a token of their own.",
-            )
 
     async def _settle(self, ctx: Context, who: Principal, run: str, *, seen: list[str] | None = None) -> Any:
         """Wait until the run ends, or asks what was not seen; ask the client's person, where that is possible."""
@@ -180,8 +169,9 @@ class _Door:
         while state.ended_at is None and (left := until - monotonic()) > 0:
             state = await self._service.wait(who, run, min(left, _PROGRESS_SECONDS), seen=told)
             await ctx.session.report_progress(WAIT_SECONDS - left, WAIT_SECONDS, f"run {run}: {state.state}")
-            if state.questions and (asked := self._new(await self._service.questions(who, run), told)):
-                if not self._asks(ctx, who) or any(one.is_for_people for one in asked):
+            asked = await self._service.questions(who, run) if state.questions else []
+            if asked := [one for one in asked if one.id not in told]:
+                if not (who.fills_forms and _can_ask(ctx)) or any(one.is_for_people for one in asked):
                     return _state(state, asked)
                 if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                     forms: types.InputRequests = {key_of(one): form_of(one, self._page) for one in asked}
@@ -189,13 +179,8 @@ class _Door:
                 for one in asked:
                     told.append(one.id)
                     await self._ask(ctx, who, one)
+                    until = monotonic() + WAIT_SECONDS
         return _state(state, [])
-
-    def _new(self, questions: list[AskedQuestion], seen: list[str]) -> list[AskedQuestion]:
-        return [one for one in questions if one.id not in seen]
-
-    def _asks(self, ctx: Context, who: Principal) -> bool:
-        return who.is_person and TokenScope.DECIDE in who.scopes and _can_ask(ctx)
 
     async def _ask(self, ctx: Context, who: Principal, question: AskedQuestion) -> None:
         """Ask the person of a client of an earlier protocol, until they answer or the question needs no answer."""
@@ -222,7 +207,7 @@ class _Door:
 
     async def _answer_all(self, who: Principal, run: str, answers: Mapping[str, Any]) -> None:
         """Take the filled forms of a run; one that its person has put aside decides nothing."""
-        self._check_person(who)
+        who.check_no_program()
         for key, given in answers.items():
             content = cast("dict[str, Any]", given if isinstance(given, Mapping) else given.model_dump())
             if content.get("action") != "accept":
@@ -261,8 +246,7 @@ class _Door:
     async def _waiting(self, who: Principal, run: str) -> dict[str, Any]:
         """Return what a task that waits for people says: forms for its own person, words for a program."""
         asked = await self._service.questions(who, run)
-        may = who.is_person and TokenScope.DECIDE in who.scopes
-        if not (may and asked) or any(one.is_for_people for one in asked):
+        if not (who.fills_forms and asked) or any(one.is_for_people for one in asked):
             words = "; ".join(one.summary for one in asked)[:1_000]
             return {"status": "working", "statusMessage": f"waits for people: {words}"}
         forms = {key_of(one): form_of(one, self._page) for one in asked}

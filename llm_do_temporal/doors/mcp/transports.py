@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
+import anyio
+import mcp_types as types
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
 from starlette.applications import Starlette
 
 from llm_do_temporal.doors.mcp.server import VIA, build_server
+from llm_do_temporal.doors.message_lines import TOO_LONG, BoundedLines
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
@@ -48,7 +53,13 @@ async def serve_pipes(service: DoorService, tokens: TokenFile | None, token: str
     """
     local_principal(tokens, token)
     server = build_server(service, lambda: local_principal(tokens, token), page=page)
-    async with stdio_server() as (reading, writing):
+
+    async def refuse() -> None:
+        error = types.ErrorData(code=types.INVALID_REQUEST, message=TOO_LONG)
+        await writing.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+
+    lines = BoundedLines(anyio.wrap_file(sys.stdin.buffer).read1, refuse)
+    async with stdio_server(cast("Any", lines)) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
 

@@ -1,6 +1,7 @@
 """Values that doors take and give, as JSON: the same at every door. Models only; the services of `doors` fill them."""
 
 from llm_do_temporal.doors.values.accounts import BatchItems, ItemOutcome, RunTree, ToldEntry, TranscriptPart, TreeNode
+from llm_do_temporal.doors.values.base import mistakes_in
 from llm_do_temporal.doors.values.experiments import (
     BegunEvaluation,
     CaseOfExperiment,
@@ -35,7 +36,6 @@ from llm_do_temporal.doors.values.runs import (
     Start,
     Vote,
     Worker,
-    mistakes_in,
 )
 
 __all__ = [

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, ValidationError, model_validator
 
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Message, Strict
 
 MAX_DEPTH = 100
@@ -34,6 +35,19 @@ class TakenBody(TakenValue):
     def _check_json(cls, value: Any) -> Any:
         check_json(value)
         return value
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return the value that a program describes. Raises UsageError, which says what is wrong with it."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise UsageError(mistakes_in(error)) from None
+
+
+def mistakes_in(error: ValidationError) -> str:
+    """Return what is wrong with a value that a program has sent, place by place."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
 
 
 def check_json(value: object) -> None:

@@ -5,14 +5,13 @@ Models only; `doors.service` fills them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
-from llm_do_temporal.errors import KeyMismatch, LlmDoError, UsageError
+from llm_do_temporal.errors import KeyMismatch, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
@@ -92,14 +91,6 @@ class Start(TakenBody):
     """Items of a batch; none for a single run."""
     concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
     """Items that are worked on at once."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """Return the start that a program describes. Raises UsageError, which says what is wrong with it."""
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            raise UsageError(mistakes_in(error)) from None
 
 
 class KeyedStart(Start):
@@ -291,11 +282,6 @@ class AskedQuestion(GivenValue):
             is_review=asked.review is not None,
             votes=tuple(Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in votes),
         )
-
-
-def mistakes_in(error: ValidationError) -> str:
-    """Return what is wrong with a value that a program has sent, place by place."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
 
 
 def _answers(question: Question) -> tuple[Verdict, ...]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -32,9 +33,18 @@ class Piped:
 
     async def send(self, line: bytes) -> None:
         """Send one line."""
+        await self.send_part(line + b"\n")
+
+    async def send_part(self, part: bytes) -> None:
+        """Send bytes as they are."""
         assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
+        self.process.stdin.write(part)
         await self.process.stdin.drain()
+
+    def most_memory_bytes(self) -> int:
+        """Return the most memory that the process has had so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
     async def say(self, method: str, **params: Any) -> int:
         """Send a request, and return its number."""
@@ -83,13 +93,14 @@ class Piped:
 
 
 @asynccontextmanager
-async def piped(place: Place, *arguments: str) -> AsyncGenerator[Piped]:
+async def piped(place: Place, *arguments: str, **variables: str) -> AsyncGenerator[Piped]:
     """A door of the place's workshop, in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LLM_DO_", "TEMPORAL_"))}
     environment |= {
         "TEMPORAL_ADDRESS": str(place.client.temporal.service_client.config.target_host),
         "TEMPORAL_NAMESPACE": place.client.temporal.namespace,
         "LLM_DO_TASK_QUEUE": place.queue,
+        **variables,
     }
     command = [sys.executable, "-m", "llm_do_temporal.cli", *arguments, "--workshop", str(place.folder)]
     pipe = asyncio.subprocess.PIPE
