@@ -2,6 +2,9 @@
 
 import * as path from "node:path";
 
+/** What installs the program with its language server, from the folder that has the checkout. */
+export const INSTALL = "pip install './llm-do-temporal[lsp]'";
+
 export interface Command {
   readonly program: string;
   readonly args: readonly string[];

@@ -3,10 +3,9 @@
 import * as os from "node:os";
 import { commands, env, Uri, window, workspace } from "vscode";
 import { LanguageClient, type LanguageClientOptions, type ServerOptions, State } from "vscode-languageclient/node";
-import { CommandError, readCommand } from "./command";
+import { CommandError, INSTALL, readCommand } from "./command";
 
 export const ID = "llm-do-temporal";
-const HOW_TO_INSTALL = "pip install 'llm-do-temporal[lsp]'";
 
 const CLIENT_OPTIONS: LanguageClientOptions = {
   documentSelector: [
@@ -79,12 +78,12 @@ export async function complain(error: unknown): Promise<void> {
   const text =
     error instanceof CommandError
       ? reason
-      : `The language server did not start: ${reason}. Is llm-do-temporal installed (${HOW_TO_INSTALL}), and does the setting name it?`;
+      : `The language server did not start: ${reason}. Is llm-do-temporal installed (from the folder that has your checkout: ${INSTALL}), and does the setting name it?`;
   const chosen = await window.showErrorMessage(text, "Open Setting", "Copy Install Command");
   if (chosen === "Open Setting") {
     await commands.executeCommand("workbench.action.openSettings", `${ID}.command`);
   } else if (chosen === "Copy Install Command") {
-    await env.clipboard.writeText(HOW_TO_INSTALL);
+    await env.clipboard.writeText(INSTALL);
   }
 }
 

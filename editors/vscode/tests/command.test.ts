@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { describe, it } from "node:test";
-import { CommandError, readCommand } from "../src/command";
+import { CommandError, INSTALL, readCommand } from "../src/command";
 import { workshopOf } from "../src/workshop";
 
 describe("the setting of the command", () => {
@@ -24,6 +24,15 @@ describe("the setting of the command", () => {
 
   for (const setting of [undefined, null, "llm-do-temporal", [], [""], ["  "], [7], [["a"]], {}, ["a", null], ["a\0b"]]) {
     it(`is refused as ${JSON.stringify(setting)}`, () => assert.throws(() => readCommand(setting, []), CommandError));
+  }
+});
+
+describe("the advice on installing", () => {
+  for (const page of ["../../docs/how-to/editors.md", "README.md"]) {
+    it(`is that of ${page}`, () => {
+      const advised = fs.readFileSync(page, "utf8").match(/^pip install '[^']+'/gm);
+      assert.deepEqual(advised, [INSTALL]);
+    });
   }
 });
 
