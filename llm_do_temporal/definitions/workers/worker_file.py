@@ -33,7 +33,7 @@ from llm_do_temporal.policy.files.sandbox import (
 )
 from llm_do_temporal.policy.templates import TemplateRules, template_problems
 
-_SEPARATOR = "---"
+SEPARATOR = "---"
 _FUNCTION_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_WORKER_NAME_CHARS - 1}}}")
 _SHAPE = "A worker file is keys such as `description:`, a line `---`, and the instructions below it."
 
@@ -81,7 +81,7 @@ def parse_worker(text: str, place: WorkerPlace, *, sha256: str) -> ParsedWorker:
     definition, invalid = validate(WorkerFile, document, file=place.label)
     problems += invalid
     if not has_keys and body is None:
-        problems = [replace(problem, next_step=problem.next_step or _SHAPE) for problem in problems]
+        problems = [replace(one, next_step=f"{one.next_step or ''} {_SHAPE}".lstrip()) for one in problems]
     if body is None:
         body, body_line = definition.instructions or "", document.text_lines.get(("instructions",), 1)
     parsed = ParsedWorker(place, sha256, definition, document, body, body_line, ())
@@ -98,8 +98,8 @@ def split_front_matter(text: str) -> tuple[str, str | None, int]:
     """
     lines = text.split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    start = first + 1 if lines[first].rstrip() == _SEPARATOR else 0
-    end = next((number for number in range(start, len(lines)) if lines[number].rstrip() == _SEPARATOR), None)
+    start = first + 1 if lines[first].rstrip() == SEPARATOR else 0
+    end = next((number for number in range(start, len(lines)) if lines[number].rstrip() == SEPARATOR), None)
     front = "\n" * start + "\n".join(lines[start:end])
     if end is None:
         return front, None, 1

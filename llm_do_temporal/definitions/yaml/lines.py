@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import yaml
 
+from llm_do_temporal.definitions.yaml.advice import advice_on
 from llm_do_temporal.definitions.yaml.problems import Problem
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -170,7 +171,11 @@ def _short(tag: str) -> str:
 def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         words = ", ".join(str(part) for part in (error.context, error.problem) if part)
-        return Problem(file, int(error.problem_mark.line) + 1, f"not valid YAML: {words}")
+        found = int(error.problem_mark.line) + 1
+        start = found if error.context_mark is None else int(error.context_mark.line) + 1
+        # That a line has no colon is found on a later one.
+        line = start if str(error.problem).startswith("could not find") else found
+        return Problem(file, line, f"not valid YAML: {words}", next_step=advice_on(words, start))
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, int(error.position)) + 1
         return Problem(file, line, "not valid YAML: it contains a character that is not text")

@@ -26,6 +26,8 @@ _WORDS = (
     ("a valid string", "text"),
 )
 """Pydantic's words for types, with the words of people who write YAML."""
+_KEYS = "A key is followed by a colon and a space, as in `description: …`."
+_QUOTES = "In quotes it is text."
 
 
 def validate(model: type[M], document: Document, *, file: str) -> tuple[M, list[Problem]]:
@@ -36,7 +38,8 @@ def validate(model: type[M], document: Document, *, file: str) -> tuple[M, list[
     if document.value is None:
         return model(), []
     if not isinstance(document.value, dict):
-        return model(), [Problem(file, document.line_of(()), "this is not a list of keys and values")]
+        problem = Problem(file, document.line_of(()), "this is not a list of keys and values", next_step=_KEYS)
+        return model(), [problem]
     values = cast("dict[str, Any]", document.value)
     # A known key with nothing after it is a key left out.
     values = {key: value for key, value in values.items() if value is not None or key not in model.model_fields}
@@ -89,7 +92,9 @@ def _problem(model: type[BaseModel], document: Document, detail: ErrorDetails, f
     for theirs, ours in _WORDS:
         words = words.replace(theirs, ours)
     words = words[:1].lower() + words[1:]
-    return Problem(file, line, f"'{_dotted(known)}' {words}, not {_shown(detail['input'])}")
+    given = detail["input"]
+    next_step = _QUOTES if detail["type"] == "string_type" and isinstance(given, bool | int | float) else None
+    return Problem(file, line, f"'{_dotted(known)}' {words}, not {_shown(given)}", next_step=next_step)
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath) -> tuple[str, str | None]:
