@@ -9,15 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from llm_do_temporal.definitions.language.edited_file import EditedFile
+from llm_do_temporal.definitions.language.edited_file import MAX_LIVE_CHARS, EditedFile
 from llm_do_temporal.definitions.language.names import WorkshopNames
 from llm_do_temporal.definitions.language.outline import keys_at, values_at
 from llm_do_temporal.definitions.language.vocabulary import ANY, NameKind, name_kind
+from llm_do_temporal.definitions.workers.places import named_worker
+from llm_do_temporal.definitions.workers.worker_file import SEPARATOR
 from llm_do_temporal.definitions.yaml.cursor import Cursor, cursor_at
 from llm_do_temporal.definitions.yaml.lines import KeyPath
 from llm_do_temporal.definitions.yaml.spans import TextPlace
 
 MAX_OFFERS = 500
+_FIRST = frozenset({"worker", "function"})
+"""Kinds of names that are offered before keys: where both may stand, most lines are names."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +43,22 @@ class Offers:
     start: TextPlace
     end: TextPlace
     words: tuple[Offer, ...]
+    """Words in the order in which they are offered."""
 
 
 def complete(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> Offers | None:
     """Return what may be written at a place; None where nothing can be told."""
     if file.body_line is not None and spot.line >= file.body_line - 1:
         return None
+    if len(file.front) > MAX_LIVE_CHARS or file.lines[spot.line].rstrip() == SEPARATOR:
+        return None
     cursor = cursor_at(file.front.split("\n"), spot)
     if cursor is None:
         return None
     found = [*_keys(file, cursor, names), *_values(file, cursor, names)]
-    unique = tuple({(one.word, one.kind): one for one in found}.values())[:MAX_OFFERS]
-    return Offers(TextPlace(spot.line, cursor.start), TextPlace(spot.line, cursor.end), unique)
+    unique = {(one.word, one.kind): one for one in found}.values()
+    words = tuple(sorted(unique, key=lambda one: one.kind not in _FIRST))[:MAX_OFFERS]
+    return Offers(TextPlace(spot.line, cursor.start), TextPlace(spot.line, cursor.end), words)
 
 
 def _keys(file: EditedFile, cursor: Cursor, names: WorkshopNames) -> Iterator[Offer]:
@@ -77,7 +85,9 @@ def _values(file: EditedFile, cursor: Cursor, names: WorkshopNames) -> Iterator[
     for word in values_at(file.kind, path):
         yield Offer(word, "choice")
     kind = name_kind(file.kind, path, "value")
-    if kind is not None:
+    if file.kind == "worker" and path == ("name",):
+        yield Offer(named_worker(file.path), "worker")
+    elif kind is not None:
         yield from _names(kind, cursor.word, names)
 
 

@@ -92,8 +92,12 @@ class WorkshopNames:
     def functions(self) -> list[PythonName]:
         """Functions of the `tools.py` files of a worker's file, the nearest one of each name."""
         place = self._file.place
-        found = [one for path in tools_files(place) for one in python_names(path, place.root, ast.FunctionDef)]
-        return list({one.name: one for one in reversed(found) if not one.name.startswith("_")}.values())
+        found: dict[str, PythonName] = {}
+        for path in tools_files(place):
+            for one in python_names(path, place.root, ast.FunctionDef):
+                if not one.name.startswith("_"):
+                    found.setdefault(one.name, one)
+        return list(found.values())
 
     @cached_property
     def classes(self) -> dict[str, PythonName]:
