@@ -109,3 +109,11 @@ async def test_a_half_written_key_gets_its_offers(workshop: Path) -> None:
     edit = offers["delegation"].text_edit
     assert isinstance(edit, types.TextEdit)
     assert (edit.range.start.character, edit.range.end.character, edit.new_text) == (2, 6, "delegation: ")
+
+
+async def test_workers_are_sorted_before_keys(workshop: Path) -> None:
+    async with editor(workshop) as at:
+        document = at.open(workshop / "workers/chief.worker", "toolsets:\n  delegation:\n    \n---\nRead.\n")
+        offers = await at.offered(document, 2, 4)
+    shown = [one.label for one in sorted(offers, key=lambda one: one.sort_text or one.label)]
+    assert shown == ["chief", "reader", "enabled", "allow_workers", "worker_create", "templates"]
