@@ -140,7 +140,8 @@ editor-test:  ## Build, test and package the extension for VS Code; needs npm an
 	cd editors/vscode && npm ci --no-progress && JUNIT=$(CURDIR)/test-output/editor.xml npm test && npm run package
 
 editor-try: .venv/.ready editor-test  ## Drive the extension in code-server, a real editor, which it builds first; needs ripgrep, a C++ compiler
-	$(call PYTEST,editor-try) --verbose tests/editor/check_*.py
+	$(BIN)/python -m tests.editor.code_server
+	$(call PYTEST,editor-try) -n 2 --verbose --timeout 900 tests/editor/check_*.py
 
 clean:  ## Remove what these targets made in this folder; programs that were built, clusters and images stay
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output editors/vscode/node_modules editors/vscode/dist editors/vscode/out

@@ -1,6 +1,7 @@
 """An editor that takes extensions of VS Code: code-server, from npm packages, with what is native compiled here.
 
 Kept outside of the checkout, by version. Needs npm with Node 20, a C++ compiler, Python, and ripgrep on the PATH.
+Run as a program, it builds what is missing.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ QUIET = {
     "telemetry.telemetryLevel": "off",
     "extensions.autoCheckUpdates": False,
     "remote.autoForwardPorts": False,
+    # Else a terminal is a picture, in which no text can be found.
+    "terminal.integrated.gpuAcceleration": "off",
 }
 
 
@@ -51,6 +54,9 @@ def build() -> None:
     """Install what is missing. No script of a package is run but those that compile."""
     if (home() / "ready").exists():
         return
+    search = shutil.which("rg")
+    if search is None:
+        raise RuntimeError("ripgrep is not installed; the editor finds files with it")
     shutil.rmtree(home(), ignore_errors=True)
     home().mkdir(parents=True)
     _npm(home(), "install", "--ignore-scripts", f"code-server@{VERSION}")
@@ -64,9 +70,6 @@ def build() -> None:
         if not (code / f"node_modules/{package}/build/Release/{library}.node").exists():
             raise RuntimeError(f"{package} was not compiled in {code}")
     (code / "node_modules.asar").symlink_to("node_modules")
-    search = shutil.which("rg")
-    if search is None:
-        raise RuntimeError("ripgrep is not installed; the editor finds files with it")
     (code / "node_modules/@vscode/ripgrep/bin").mkdir(exist_ok=True)
     shutil.copy(search, code / "node_modules/@vscode/ripgrep/bin/rg")
     (home() / "ready").touch()
@@ -118,6 +121,7 @@ def _command_line(process: int) -> list[str]:
 @contextmanager
 def code_server_in(folder: Path, command: list[str] | None = None) -> Generator[CodeServer]:
     """Serve an editor with the extension; all that it writes is in the folder. Its machine's setting is the command."""
+    build()
     user = folder / "user"
     for name, settings in (
         ("User", QUIET),
@@ -149,3 +153,7 @@ def _is_up(link: str) -> bool:
         return httpx2.get(f"{link}/healthz").is_success
     except httpx2.TransportError:
         return False
+
+
+if __name__ == "__main__":
+    build()

@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 TRUST, NO_TRUST = "Yes, I trust the authors", "No, I don't trust the authors"
 _LOOK_MILLISECONDS = 5000
-"""How long a person waits for an answer before asking again."""
+"""How long a person waits for an answer before asking again; twice as long each time."""
 PICTURES = Path(__file__).parents[2] / "test-output/editor"
 
 
@@ -34,20 +34,23 @@ class Window:
         """Run a command of the palette."""
         await self._pick("F1", command, command)
 
-    async def _pick(self, key: str, typed: str, row: str) -> None:
+    async def write_in_picker(self, key: str, text: str) -> Locator:
+        """Open a list to pick from by its key, write into its line, and return the line."""
         await self.page.keyboard.press(key)
         line = self.page.locator(".quick-input-widget input").first
         await expect(line).to_be_focused()
-        await self.page.keyboard.type(typed)
+        await self.page.keyboard.type(text)
+        return line
+
+    async def _pick(self, key: str, typed: str, row: str) -> None:
+        line = await self.write_in_picker(key, typed)
         await expect(self.page.locator(".quick-input-list .monaco-list-row.focused")).to_contain_text(row)
         await self.page.keyboard.press("Enter")
         await expect(line).not_to_be_visible()
 
     async def go_to(self, line: int, column: int = 1) -> None:
         """Put the cursor there."""
-        await self.page.keyboard.press("Control+G")
-        await expect(self.page.locator(".quick-input-widget input").first).to_be_focused()
-        await self.page.keyboard.type(f"{line}:{column}")
+        await self.write_in_picker("Control+G", f"{line}:{column}")
         await expect(self.page.get_by_text(f"Go to line {line} and character {column}.").last).to_be_visible()
         await self.page.keyboard.press("Enter")
         await expect(self.page.get_by_role("button", name=f"Ln {line}, Col {column}").first).to_be_visible()
@@ -73,22 +76,32 @@ class Window:
         """What is offered to complete a word."""
         return self.page.locator(".suggest-widget.visible .monaco-list-row")
 
+    async def show_details(self, text: str) -> None:
+        """Show what is told of the first word that is offered, which the editor does by itself once it was asked to."""
+        details = self.page.locator(".suggest-details-container:visible")
+        try:
+            await expect(details).to_contain_text(text, timeout=_LOOK_MILLISECONDS)
+        except AssertionError:
+            await self.page.keyboard.press("Control+Space")
+            await expect(details).to_contain_text(text)
+
     def hover(self) -> Locator:
         """What is shown of the word at the cursor."""
         return self.page.locator(".monaco-hover:visible .hover-row").first
 
     async def ask(self, *keys: str, shows: Locator, text: str) -> None:
         """Press keys until it shows the text: a language server that is still starting has no answer yet."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline, look = time.monotonic() + PATIENCE_SECONDS, _LOOK_MILLISECONDS
         while True:
             for key in keys:
                 await self.page.keyboard.press(key)
             try:
-                await expect(shows).to_contain_text(text, timeout=_LOOK_MILLISECONDS)
+                await expect(shows).to_contain_text(text, timeout=look)
             except AssertionError:
                 if time.monotonic() > deadline:
                     raise
                 await self.page.keyboard.press("Escape")
+                look *= 2
             else:
                 return
 
