@@ -113,14 +113,14 @@ cluster: .venv/.ready  ## Run the services of docker-compose.yml without contain
 cluster-down: .venv/.ready  ## End what `make cluster` started, from another terminal
 	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')
 
-# The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs, here and of the chart.
+# The integration tests and the doors on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs, here and of the chart.
 CLUSTER_FAULTS := $(wildcard tests/cluster/faults/check_*.py)
 ifdef QUICK
 CHART_CHECKS := -k 'not any_other and not 3.22'
 CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation long_conversations)
 CLUSTER_CHECKS := tests/cluster/check_cluster.py -k 'not nothing_runs_twice'
 else
-CLUSTER_TESTS := tests/integration
+CLUSTER_TESTS := tests/integration tests/e2e/test_doors.py
 CLUSTER_CHECKS := tests/cluster/check_cluster.py $(CLUSTER_FAULTS)
 endif
 cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes 40 minutes

@@ -53,18 +53,18 @@ async def test_a_program_starts_a_run_with_a_file_and_a_person_decides_what_it_a
 async def test_one_key_of_one_owner_starts_one_run(place: Place) -> None:
     writer(place, "Done.")
     ci, other = program(place, scopes=START), program(place, "nightly", START)
-    replies = await asyncio.gather(*(ci.start("writer", key="monday") for _ in range(4)))
+    replies = await asyncio.gather(*(ci.start("writer", key=place.queue) for _ in range(4)))
     assert {reply.status for reply in replies} == {202}
     (run,) = {reply.body["run"] for reply in replies}
-    theirs = (await other.start("writer", key="monday")).body["run"]
+    theirs = (await other.start("writer", key=place.queue)).body["run"]
     assert theirs != run
     for one, who in ((run, ci), (theirs, other)):
         await who.until(one, "completed")
         place.started.append(one)
-    assert (await ci.start("writer", key="monday")).body["state"] == "completed"
+    assert (await ci.start("writer", key=place.queue)).body["state"] == "completed"
     writer(place, "Done.")
     place.worker("reader", scripted("Hi."), export=True)
-    assert (await ci.start("reader", key="monday")).status == 202  # the worker is part of what a key names
+    assert (await ci.start("reader", key=place.queue)).status == 202  # the worker is part of what a key names
 
 
 SAME: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ OTHER = {
 @pytest.mark.parametrize("changes", OTHER.values(), ids=OTHER.keys())
 async def test_a_key_that_was_used_for_another_request_is_refused(place: Place, changes: dict[str, Any]) -> None:
     writer(place, "Done.")
-    ci, headers = program(place, scopes=START), {"Idempotency-Key": "monday"}
+    ci, headers = program(place, scopes=START), {"Idempotency-Key": place.queue}
     first, same = [await ci.ask("POST", "/runs", json=body, headers=headers) for body in SAME]
     place.started.append(first.body["run"])
     assert (first.status, same.status, same.body["run"]) == (202, 202, first.body["run"])
@@ -104,7 +104,7 @@ async def test_of_two_requests_with_one_key_at_once_one_starts_and_the_other_is_
     writer(place, "Done.")
     token = TokenFile.of_workshop(place.folder).create("ci", START, is_person=False)
     one, two = Program(token, place=place), Program(token, place=place)
-    asked = [who.start("writer", prompt, key="monday") for who in (one, two) for prompt in ("go", "stop") * 2]
+    asked = [who.start("writer", prompt, key=place.queue) for who in (one, two) for prompt in ("go", "stop") * 2]
     replies = await asyncio.gather(*asked)
     begun = [reply.body for reply in replies if reply.status == 202]
     (run,) = {body["run"] for body in begun}
@@ -123,12 +123,12 @@ async def test_a_run_knows_its_request_to_its_end(place: Place, worker: str, mor
     place.worker("reader", scripted("Hi."))
     place.write("templates/brief.yaml", f"system: Be brief.\nmodel: {place.script('brief', scripted('Hi.'))}\n")
     ada = person(place)
-    run = (await ada.start(worker, key="monday", **more)).body["run"]
+    run = (await ada.start(worker, key=place.queue, **more)).body["run"]
     place.started.append(run)
     await ada.until(run, "completed")
-    same = await ada.start(worker, key="monday", **more)
+    same = await ada.start(worker, key=place.queue, **more)
     assert (same.status, same.body["run"]) == (202, run), same.body
-    assert code(await ada.start(worker, "other", key="monday", **more)) == (422, "UsageError")
+    assert code(await ada.start(worker, "other", key=place.queue, **more)) == (422, "UsageError")
 
 
 @pytest.mark.parametrize("embedded", [True, False])

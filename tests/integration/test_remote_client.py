@@ -80,8 +80,8 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
     writer(place)
     async with door(place, 0) as address, ada(place, address) as runs:
         assert "writer" in [one.name for one in await runs.workers()]
-        started = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key="once")
-        again = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key="once")
+        started = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key=place.queue)
+        again = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key=place.queue)
         assert again.run == started.run
         place.started.append(started.run)
         assert (await runs.wait(started.run)).state == "waiting"
@@ -189,11 +189,11 @@ async def test_a_filter_that_there_is_not_and_a_key_of_another_request_are_mista
         with pytest.raises(UsageError, match=r"query\.stat") as unknown:
             await runs.runs(stat="completed")
         assert (unknown.value.next_step or "").startswith("Did you mean 'state'?")
-        begun = await runs.start(Start(worker="writer", prompt="go", model="quux:m"), key="once")
+        begun = await runs.start(Start(worker="writer", prompt="go", model="quux:m"), key=place.queue)
         place.started.append(begun.run)
         assert ["quux" in one for one in begun.warnings] == [True]
         with pytest.raises(UsageError, match="used before, with another request"):
-            await runs.start(Start(worker="writer", prompt="stop"), key="once")
+            await runs.start(Start(worker="writer", prompt="stop"), key=place.queue)
         await runs.result(begun.run)
 
 

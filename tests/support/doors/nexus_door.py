@@ -55,7 +55,7 @@ class NexusDoor(Door):
         return Ended("completed", done["output"], requests=done["usage"]["requests"])
 
     async def _prepare(self) -> str:
-        ours = await Client.connect(self.address)
+        ours = await Client.connect(self.address, namespace=self.desk.environment.get("TEMPORAL_NAMESPACE", "default"))
         await make_endpoint(ours, ENDPOINT, "llm-do")
         return (await other_namespace(ours)).namespace
 

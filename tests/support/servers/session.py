@@ -105,6 +105,11 @@ async def session_server(options: Options = PLAIN, *arguments: str) -> AsyncGene
         yield environment
 
 
+async def new_namespace() -> dict[str, str]:
+    """Return the variables of a new namespace on the server that is given, which knows our search attributes."""
+    return connection_variables(await _join(os.environ[SERVER_VARIABLE], f"new-{uuid4().hex[:8]}"))
+
+
 async def _join(address: str, namespace: str) -> Client:
     """A client for a namespace, which is made where it is missing."""
     client = await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
