@@ -57,7 +57,8 @@ async def server_stderr(name: str) -> AsyncGenerator[TextIO]:
         with os.fdopen(writing, "w") as file:
             yield file
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(heard.ended.wait(), _LAST_WORDS_SECONDS)
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await heard.ended.wait()
     finally:
         transport.close()
         if heard.total:

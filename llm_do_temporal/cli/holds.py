@@ -76,8 +76,11 @@ class Holds:
         if held is None:
             tell("nothing can be taken back any more")
             return set()
-        self._answers.remove(held)
-        outcomes = await undo_each(self._client, held.questions, login_name())
+        try:
+            outcomes = await undo_each(self._client, held.questions, login_name())
+        finally:
+            # Not before: who lists questions meanwhile still knows what they were.
+            self._answers = [one for one in self._answers if one is not held]
         for one in outcomes:
             state = "waits again" if one.is_open else "stands"
             words = f": {visible_line(one.words, 300)}" if one.words else ""

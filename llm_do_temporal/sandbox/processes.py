@@ -190,7 +190,8 @@ def _reported(report: int | None) -> int | None:
 async def _wait(running: _Running, timeout_seconds: float) -> bool:
     """Wait for the end of the program; return whether its time was over first."""
     try:
-        await asyncio.wait_for(running.process.wait(), timeout_seconds)
+        async with asyncio.timeout(timeout_seconds):
+            await running.process.wait()
     except TimeoutError:
         await _end_politely(running)
         return True
@@ -229,7 +230,8 @@ async def _end_politely(running: _Running) -> None:
     _signal_group(running, signal.SIGTERM)
     try:
         # A supervisor needs its own while for what it ends.
-        await asyncio.wait_for(running.process.wait(), GRACE_SECONDS * (3 if running.supervised else 1))
+        async with asyncio.timeout(GRACE_SECONDS * (3 if running.supervised else 1)):
+            await running.process.wait()
     except TimeoutError:
         _signal_group(running, signal.SIGKILL)
         await running.process.wait()

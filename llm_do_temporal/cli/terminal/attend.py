@@ -189,7 +189,8 @@ class _RunSession:
         while True:
             patience = None if follower.view.status == "running" else _SETTLE_SECONDS
             try:
-                event = await asyncio.wait_for(anext(events), patience)
+                async with asyncio.timeout(patience):
+                    event = await anext(events)
             except (StopAsyncIteration, TimeoutError):
                 return
             if self._both:

@@ -238,7 +238,7 @@ class Inbox:
         """Read the inbox again. Raises ConnectionFailed."""
         found = await self._client.inbox(self._run)
         self._all, self._locked, self._further = found.entries, found.locked, found.further
-        held = self.holds.names
+        held = self.holds.names | self._asker.reopened
         kept = {name: one for name, one in self._known.items() if name in held}
         self._known = kept | {(one.run, one.id): one for one in found.entries}
         self._list_late()

@@ -38,7 +38,8 @@ class KeyReader:
     async def next(self, patience: float) -> str:
         """Return a character, `up`, `down`, `enter` or `end`; empty if no key was typed for `patience` seconds."""
         try:
-            return await asyncio.wait_for(self._typed.get(), patience)
+            async with asyncio.timeout(patience):
+                return await self._typed.get()
         except TimeoutError:
             return ""
 

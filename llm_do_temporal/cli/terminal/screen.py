@@ -67,7 +67,8 @@ class Screen:
                 picture = render_run(self._view, _now(), height=self._console.height, tails=self._tails)
                 live.update(picture, refresh=True)
                 try:
-                    await asyncio.wait_for(self._news.wait(), REFRESH_SECONDS)
+                    async with asyncio.timeout(REFRESH_SECONDS):
+                        await self._news.wait()
                 except TimeoutError:
                     continue
                 self._news.clear()

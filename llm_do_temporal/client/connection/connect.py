@@ -94,15 +94,13 @@ async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
     address = config.get("target_host") or "127.0.0.1:7233"
     config["target_host"] = address
     try:
-        client = await asyncio.wait_for(
-            Client.connect(
+        async with asyncio.timeout(CONNECT_SECONDS):
+            client = await Client.connect(
                 data_converter=encrypting(pydantic_data_converter, ring),
                 interceptors=tracing_interceptors(),
                 payload_limits=_LIMITS,
                 **config,
-            ),
-            timeout=CONNECT_SECONDS,
-        )
+            )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ConnectionFailed(
             f"no Temporal server answers at '{address}' ({_reason(error)})",

@@ -168,7 +168,8 @@ class Host:
             if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
                 return
             try:
-                await asyncio.wait_for(self._stop.wait(), _POLL_SECONDS)
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._stop.wait()
             except TimeoutError:
                 continue
 

@@ -52,9 +52,11 @@ async def _read(follower: Follower, sequence: Sequence) -> None:
     while True:
         patience = None if follower.view.status == "running" else _SETTLE_SECONDS
         try:
-            sequence.take(await asyncio.wait_for(anext(events), patience))
+            async with asyncio.timeout(patience):
+                event = await anext(events)
         except (StopAsyncIteration, TimeoutError):
             return
+        sequence.take(event)
 
 
 class Sequence:

@@ -62,6 +62,22 @@ class Desk(LlmDoClient):
         taken.append(undo.id)
 
 
+@pytest.mark.parametrize("late", ["a1", ""])
+async def test_a_question_is_known_until_its_answer_is_taken_back(late: str) -> None:
+    known: list[set[tuple[str, str]]] = []
+
+    class Lister(Desk):
+        async def undo(self, run: str, undo: UndoInput) -> Approval | None:
+            known.append(holds.names)
+            return await super().undo(run, undo)
+
+    holds = Holds(Lister(late), 10)
+    holds.note([FIRST], later(9.5))
+    await holds.undo(list[str]().append)
+    assert known == [{("r1", "a1")}]
+    assert holds.newest is None
+
+
 async def test_the_newest_answer_is_taken_back_first() -> None:
     desk, told = Desk(), list[str]()
     holds = Holds(desk, 10)

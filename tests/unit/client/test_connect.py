@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 from temporalio.client import Client, TLSConfig
 
-from llm_do_temporal.client.connection.connect import Connection, connect, connect_config
+from llm_do_temporal.client.connection.connect import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.messages.approvals import Approval, RequestApprovalInput
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.workflows.run.visibility import pending_memo
@@ -110,3 +111,20 @@ async def test_the_memo_of_a_run_with_many_questions_is_nothing_to_warn_of(monke
     asked = tuple(Approval(id=f"a{number}", request=question, asked_at=NOW) for number in range(50))
     memo = TypeAdapter(list[PendingApprovalMemo]).dump_json(pending_memo(asked))
     assert 2_048 < len(memo) < given["payload_limits"].memo_warn_size
+
+
+async def test_who_is_told_to_end_in_the_moment_of_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connected(**_config: Any) -> object:
+        asyncio.get_running_loop().call_soon(serving.cancel)
+        return object()
+
+    async def serve() -> None:
+        await connect_embedded("127.0.0.1:1")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Client, "connect", connected)
+    serving = asyncio.create_task(serve())
+    done, _ = await asyncio.wait([serving], timeout=30)
+    serving.cancel()
+    assert done == {serving}
+    assert serving.cancelled()
