@@ -19,29 +19,37 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
-from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
+from llm_do_temporal.doors.service import MAX_WAIT_SECONDS
 from llm_do_temporal.doors.values import (
     Answer,
     AskedQuestion,
     BatchItems,
-    BegunEvaluation,
-    CasesOfExperiment,
+    CaseOutcome,
+    ChangedFile,
     ChangedLines,
-    ComparedEvaluations,
+    ExperimentComparison,
     ExperimentFacts,
+    ExperimentResults,
     ExperimentStart,
+    Failure,
     Fork,
     ForkForecast,
+    ItemOutcome,
     ReviewHead,
     ReviewParts,
     Run,
     RunFile,
+    RunsPage,
     RunTree,
     SentFile,
     SentItem,
     ShownChanges,
     Start,
+    StartedExperiment,
+    TranscriptEntry,
     TranscriptPart,
+    TreeNode,
+    Vote,
     Worker,
 )
 from llm_do_temporal.errors import (
@@ -57,14 +65,17 @@ __all__ = [
     "Answer",
     "AskedQuestion",
     "BatchItems",
-    "BegunEvaluation",
-    "CasesOfExperiment",
+    "CaseOutcome",
+    "ChangedFile",
     "ChangedLines",
-    "ComparedEvaluations",
+    "ExperimentComparison",
     "ExperimentFacts",
+    "ExperimentResults",
     "ExperimentStart",
+    "Failure",
     "Fork",
     "ForkForecast",
+    "ItemOutcome",
     "RemoteClient",
     "ReviewHead",
     "ReviewParts",
@@ -76,7 +87,11 @@ __all__ = [
     "SentItem",
     "ShownChanges",
     "Start",
+    "StartedExperiment",
+    "TranscriptEntry",
     "TranscriptPart",
+    "TreeNode",
+    "Vote",
     "Worker",
 ]
 
@@ -100,7 +115,7 @@ class RemoteClient:
         self._http = httpx2.AsyncClient(
             base_url=f"{address.rstrip('/')}/api/v1",
             headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx2.Timeout(10.0, read=LONGEST_WAIT + 15),
+            timeout=httpx2.Timeout(10.0, read=MAX_WAIT_SECONDS + 15),
         )
 
     async def __aenter__(self) -> RemoteClient:
@@ -125,9 +140,9 @@ class RemoteClient:
         """Return the run as it is now, with its result once it has ended."""
         return _read(Run, await self._ask("GET", _path(run)))
 
-    async def wait(self, run: str, seconds: float = LONGEST_WAIT, *, seen: Collection[str] = ()) -> Run:
+    async def wait(self, run: str, seconds: float = MAX_WAIT_SECONDS, *, seen: Collection[str] = ()) -> Run:
         """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over."""
-        params = {"wait": min(seconds, LONGEST_WAIT), "seen": list(seen)}
+        params = {"wait": min(seconds, MAX_WAIT_SECONDS), "seen": list(seen)}
         return _read(Run, await self._ask("GET", _path(run), params=params))
 
     async def result(self, run: str) -> Run:
@@ -228,9 +243,9 @@ class RemoteClient:
         """Return the names of the workshop's evaluations; only a person may, here and below."""
         return _read(list[str], await self._ask("GET", "/evaluations"))
 
-    async def evaluate(self, start: ExperimentStart) -> BegunEvaluation:
+    async def evaluate(self, start: ExperimentStart) -> StartedExperiment:
         """Run an evaluation, go on with it, or find the finished experiment."""
-        return _read(BegunEvaluation, await self._ask("POST", "/experiments", json=start.model_dump(mode="json")))
+        return _read(StartedExperiment, await self._ask("POST", "/experiments", json=start.model_dump(mode="json")))
 
     async def experiments(self) -> list[ExperimentFacts]:
         """Return the experiments that the server knows, the newest first."""
@@ -240,14 +255,14 @@ class RemoteClient:
         """Return an experiment with its progress and its figures so far."""
         return _read(ExperimentFacts, await self._ask("GET", f"/experiments/{quote(experiment, safe='')}"))
 
-    async def results(self, experiment: str, *, after: int = 0) -> CasesOfExperiment:
+    async def results(self, experiment: str, *, after: int = 0) -> ExperimentResults:
         """Return a part of the results of an experiment, behind the first `after` of them."""
         path = f"/experiments/{quote(experiment, safe='')}/results"
-        return _read(CasesOfExperiment, await self._ask("GET", path, params={"after": after}))
+        return _read(ExperimentResults, await self._ask("GET", path, params={"after": after}))
 
-    async def compare(self, one: str, other: str) -> ComparedEvaluations:
+    async def compare(self, one: str, other: str) -> ExperimentComparison:
         """Compare two experiments case by case; the second one is judged."""
-        return _read(ComparedEvaluations, await self._ask("GET", "/comparison", params={"one": one, "other": other}))
+        return _read(ExperimentComparison, await self._ask("GET", "/comparison", params={"one": one, "other": other}))
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools have written."""

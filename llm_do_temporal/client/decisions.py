@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RUNS_AT_ONCE = 16
 """Runs that are decided about side by side; of one run one question after the other: it takes ten updates at a time."""
+NOT_AS_SHOWN = "it asks about something else than what was shown"
+"""Reason why a decision does not count whose digest is not that of the question."""
 
 
 class FrozenQuestion(NamedTuple):
@@ -216,7 +218,7 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
     if found is None:
         return Fate.GONE, ""
     if question.digest and found.request.digest != question.digest:
-        return Fate.CHANGED, "it asks about something else than what was shown"
+        return Fate.CHANGED, NOT_AS_SHOWN
     if found.verdict is not None:
         return Fate.LATE, _who(found.verdict)
     if found.held is not None and not found.withdrawn:

@@ -21,12 +21,12 @@ from llm_do_temporal.client.evaluations.start import begin_experiment, draft_eva
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.experiments import (
-    BegunEvaluation,
-    CaseOfExperiment,
-    CasesOfExperiment,
-    ComparedEvaluations,
+    CaseOutcome,
+    ExperimentComparison,
     ExperimentFacts,
+    ExperimentResults,
     ExperimentStart,
+    StartedExperiment,
 )
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
@@ -41,7 +41,7 @@ async def list_evaluations(service: DoorService, who: Principal) -> list[str]:
     return await asyncio.to_thread(evaluation_names, service.folder())
 
 
-async def begin_evaluation(service: DoorService, who: Principal, start: ExperimentStart) -> BegunEvaluation:
+async def start_experiment(service: DoorService, who: Principal, start: ExperimentStart) -> StartedExperiment:
     """Start an experiment, or go on with it, or find the finished one. Raises DefinitionError, UsageError."""
     _check(who, TokenScope.START)
     spec = await asyncio.to_thread(_spec, service, start)
@@ -52,7 +52,7 @@ async def begin_evaluation(service: DoorService, who: Principal, start: Experime
         environment_model=os.environ.get("LLM_DO_MODEL") or None,
         started_by=who.name,
     )
-    return BegunEvaluation.of(await begin_experiment(service.client, draft, retry_errors=start.retry_errors))
+    return StartedExperiment.of(await begin_experiment(service.client, draft, retry_errors=start.retry_errors))
 
 
 async def experiments(service: DoorService, who: Principal) -> list[ExperimentFacts]:
@@ -69,25 +69,25 @@ async def experiment(service: DoorService, who: Principal, reference: str) -> Ex
 
 async def results(
     service: DoorService, who: Principal, reference: str, *, after: int = 0, limit: int = MOST_RESULTS
-) -> CasesOfExperiment:
+) -> ExperimentResults:
     """Return the results of an experiment behind the first `after` of them. Raises UnknownHere, UsageError."""
     _check(who, TokenScope.READ)
     record = (await read_listed(service.client.temporal, await _listed(service, reference))).record
     part, more = record.results[after : after + limit], len(record.results) > after + limit
-    return CasesOfExperiment(
+    return ExperimentResults(
         experiment=record.workflow,
         thresholds=record.gate.verdicts,
-        results=tuple(map(CaseOfExperiment.of, part)),
+        results=tuple(map(CaseOutcome.of, part)),
         following=after + limit if more else None,
     )
 
 
-async def compare(service: DoorService, who: Principal, one: str, other: str) -> ComparedEvaluations:
+async def compare(service: DoorService, who: Principal, one: str, other: str) -> ExperimentComparison:
     """Compare two experiments case by case. Raises UsageError where they cannot be compared."""
     _check(who, TokenScope.READ)
     first, second = await read_pair(service.client.temporal, one, other)
     compared = compare_records(first.record, second.record)
-    return ComparedEvaluations(
+    return ExperimentComparison(
         one=ExperimentFacts.of(first.listing),
         other=ExperimentFacts.of(second.listing),
         is_worse=compared.is_worse,
@@ -98,7 +98,7 @@ async def compare(service: DoorService, who: Principal, one: str, other: str) ->
 
 def _check(who: Principal, scope: TokenScope) -> None:
     who.check(scope)
-    who.check_person("evaluates workers, or reads what came of it")
+    who.check_present("evaluates workers, or reads what came of it")
 
 
 def _spec(service: DoorService, start: ExperimentStart) -> EvaluationSpec:

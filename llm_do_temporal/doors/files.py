@@ -36,7 +36,7 @@ def sent_files(given: Iterable[tuple[str, str]]) -> tuple[SentFile, ...]:
         try:
             found[name] = SentFile.model_validate({"name": name, "content": content})
         except ValidationError as error:
-            raise UsageError(f"{name[:80]!a} cannot be attached: {mistakes_in(error)}") from None
+            raise UsageError(f"{name[:80]!a} cannot be attached: {mistakes_in(error.errors())}") from None
     return tuple(found.values())
 
 

@@ -59,7 +59,7 @@ async def retry(service: DoorService, who: Principal, run: str, *, key: str | No
 
 async def _check_fork(service: DoorService, who: Principal, run: str) -> None:
     who.check(TokenScope.START)
-    who.check_person("forks runs")
+    who.check_present("forks runs")
     await service.readable(who, run)
 
 

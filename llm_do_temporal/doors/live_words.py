@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
+from llm_do_temporal.client.record.event_json import event_time
 from llm_do_temporal.client.views.live_text import Tail
 
 ANEW = "\n\n(The model was asked again; its answer begins anew.)\n\n"
@@ -32,7 +32,7 @@ class LiveWords:
 
     def take(self, tail: Tail | None) -> str:
         """Return the words of the turn that were not said yet, as far as the tail has them whole."""
-        if tail is None or tail.asked_at is None or stamp(tail.asked_at) != self._turn:
+        if tail is None or tail.asked_at is None or event_time(tail.asked_at) != self._turn:
             return ""
         before = ""
         if tail.attempt != self._attempt:
@@ -49,8 +49,3 @@ class LiveWords:
         """End the turn with its text, and return what of it was not said; all of it where something else was said."""
         said, self._turn, self._said = self._said, "", ""
         return text.removeprefix(said) if text.startswith(said) else f"{ANEW}{text}"
-
-
-def stamp(at: datetime) -> str:
-    """Return a time as events have it."""
-    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -15,10 +15,14 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.errors import AccessRefused, UsageError
 from llm_do_temporal.policy.approvals import Mode, person
 
-OF_AGENTS = ("mcp", "nexus")
+AGENT_PROTOCOLS = ("mcp", "nexus")
 """Protocols by which programs hand on what a person is said to have decided."""
 PROGRAM = "program:"
 """Beginning of the names of programs in runs and decisions; no person's name begins so."""
+LOCAL_AGENT = "mcp"
+"""Name of an agent of this machine that has no token: a program, which starts and reads."""
+NEXUS_PREFIX = "nexus-"
+"""Beginning of the names of programs that come through an endpoint of Nexus."""
 
 
 class TokenScope(StrEnum):
@@ -56,7 +60,7 @@ class Principal:
     @property
     def is_present(self) -> bool:
         """Whether a person speaks, and no agent that has been given the person's token."""
-        return self.is_person and self.via not in OF_AGENTS
+        return self.is_person and self.via not in AGENT_PROTOCOLS
 
     @property
     def fills_forms(self) -> bool:
@@ -76,12 +80,14 @@ class Principal:
                 next_step=f"Make one that does: `llm-do-temporal token create NAME --scopes …,{scope}`.",
             )
 
-    def sees(self, started_by: str) -> bool:
-        """Whether it may know of runs that this name has started. Of others a program learns nothing.
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may know of all runs: a person, and a program that decides, as it answers for others."""
+        return self.is_person or TokenScope.DECIDE in self.scopes
 
-        A program that decides answers for others: it sees all runs, as people do.
-        """
-        return self.is_person or started_by == self.name or TokenScope.DECIDE in self.scopes
+    def sees(self, started_by: str) -> bool:
+        """Whether it may know of runs that this name has started. Of others a program learns nothing."""
+        return self.sees_all or started_by == self.name
 
     def check_mode(self, mode: Mode | None, *, has_limits: bool) -> None:
         """Raise AccessRefused where a program, a person's agent too, asks for less control than the workshop has."""
@@ -103,7 +109,7 @@ class Principal:
         if not self.is_person and started_by != self.name:
             raise AccessRefused(f"'{self.name}' is a program, and {does} only runs that it has started")
 
-    def check_person(self, deed: str) -> None:
+    def check_present(self, deed: str) -> None:
         """Raise AccessRefused for a program, a person's agent too; `deed` is what only people do, like `forks runs`."""
         if not self.is_present:
             raise AccessRefused(
@@ -111,7 +117,7 @@ class Principal:
                 next_step="Use the token of a person: `llm-do-temporal token create NAME --person`.",
             )
 
-    def check_no_program(self) -> None:
+    def check_person(self) -> None:
         """Raise AccessRefused for a program: it hands on no decision of people about calls that it has caused."""
         if not self.is_person:
             raise AccessRefused(
@@ -145,12 +151,12 @@ def is_named_as_program(name: str) -> bool:
     return person(name).startswith(PROGRAM)
 
 
-def is_kept(name: str) -> bool:
-    """Return whether programs without a token are called so: agents of this machine, and endpoints of Nexus.
+def is_reserved(name: str) -> bool:
+    """Return whether the name is that of a program without a token: an agent of this machine, an endpoint of Nexus.
 
-    No token is made for such a name, and nobody who is said to have decided is called so.
+    A program's token cannot have such a name, nor can a person whom a program names as the one who decided.
     """
-    return person(name) == "mcp" or person(name).startswith("nexus-")
+    return person(name) == LOCAL_AGENT or person(name).startswith(NEXUS_PREFIX)
 
 
 def read_scopes(text: str) -> frozenset[TokenScope]:
@@ -166,5 +172,5 @@ def read_scopes(text: str) -> frozenset[TokenScope]:
 def check_named_person(caller: Principal, by: str) -> None:
     """Raise AccessRefused where `by`, whom a caller says to have decided, is the caller itself or another program."""
     name = person(by)
-    if not name or name == person(caller.name) or is_kept(name) or is_named_as_program(name):
+    if not name or name == person(caller.name) or is_reserved(name) or is_named_as_program(name):
         raise AccessRefused(f"'{by}' is no person: programs decide nothing, and `by` names who has decided")

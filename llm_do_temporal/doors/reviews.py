@@ -17,7 +17,7 @@ from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.values.runs import AskedQuestion
-from llm_do_temporal.errors import DecisionRefused, UnknownHere, UsageError
+from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.nodes import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
@@ -49,7 +49,7 @@ async def show_change(
 
 
 async def read_outline(service: DoorService, who: Principal, run: str, question: str, most: int) -> str:
-    """Return in words, a line each, how the check ended and what the first changes are. Raises UnknownHere."""
+    """Return lines of text: the outcome of the check, and the first `most` changes. Raises UnknownHere."""
     review = await _review(service, who, run, question)
     return without_keys(await asyncio.to_thread(_outline, review, most))
 
@@ -80,8 +80,7 @@ async def answer_review(
     Raises DecisionRefused, AccessRefused, UnknownHere.
     """
     asked = await service.decidable(who, run, question)
-    if asked.request.digest != digest:
-        raise DecisionRefused("it asks about something else than what was shown", next_step="Read it again.")
+    service.check_shown(AskedQuestion.of(asked), digest)
     review = await _found(service, run, question)
     answer = await asyncio.to_thread(_answer, review, parts)
     await decide_review(service.client, review, answer, note=parts.note, by=who.name, via=who.via)

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +18,7 @@ from pydantic import BaseModel
 
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
+from llm_do_temporal.client.decisions import NOT_AS_SHOWN
 from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.live_text import Tail, read_tail
@@ -27,7 +27,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, Start, Worker
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import UndoInput
@@ -38,37 +38,28 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
-LONGEST_WAIT = 50.0
+MAX_WAIT_SECONDS = 50.0
 """Most seconds of one wait: clients of many protocols give up after a minute."""
-_MOST_WAITS = 200
+_MAX_WAITS = 200
 """Waits at once; each holds a connection to the server."""
 
 
-@dataclass(frozen=True)
-class RunsPage:
-    """Part of the list of runs."""
-
-    runs: tuple[Run, ...]
-    following: str | None
-    """Token of the next part; None: there is no more."""
-
-
 class DoorService:
-    """All that programs can do to runs. Methods raise LlmDoError; an unknown run is a UsageError."""
+    """All that programs can do to runs. Methods raise LlmDoError; an unknown run is an UnknownHere."""
 
     def __init__(self, client: LlmDoClient, workshop: Path | None, *, embedded: bool = False) -> None:
         """Serve the runs of the client's server; `workshop` is the folder of the workers, None where none is known."""
         self.client = client
         self.workshop = workshop
         self._embedded = embedded
-        self._waits = asyncio.Semaphore(_MOST_WAITS)
+        self._waits = asyncio.Semaphore(_MAX_WAITS)
 
     async def workers(self, who: Principal) -> list[Worker]:
         """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
         who.check(TokenScope.START)
         return await asyncio.to_thread(_workers, self.folder(), exported_only=not who.is_present)
 
-    async def exported(self, who: Principal) -> list[Worker]:
+    async def exported_workers(self, who: Principal) -> list[Worker]:
         """Return the exported workers alone, also to a person."""
         who.check(TokenScope.START)
         return await asyncio.to_thread(_workers, self.folder(), exported_only=True)
@@ -93,9 +84,9 @@ class DoorService:
         request: BaseModel | None,
         prepare: Callable[[], Awaitable[StartRunInput]],
     ) -> tuple[Run, bool]:
-        """Start what `prepare` returns as the run of this id, and return it, and whether it is new; None: any id.
+        """Start `prepare()`'s run under the id `run` (None: a new one). Return it, and whether it is new.
 
-        Raises UsageError where the id has started something else than the `request` asks for.
+        Raises UsageError where that id has started something else than the `request` asks for.
         """
         who.check(TokenScope.START)
         digest = "" if run is None else await asyncio.to_thread(_digest, request)
@@ -129,11 +120,11 @@ class DoorService:
     async def wait(self, who: Principal, run: str, seconds: float, *, seen: Collection[str] = ()) -> Run:
         """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.
 
-        At most LONGEST_WAIT seconds.
+        At most MAX_WAIT_SECONDS seconds.
         """
         await self.readable(who, run)
         try:
-            async with asyncio.timeout(max(0.0, min(seconds, LONGEST_WAIT))), self._waits:
+            async with asyncio.timeout(max(0.0, min(seconds, MAX_WAIT_SECONDS))), self._waits:
                 await wait_for_news(self.client, run, seen=seen)
         except TimeoutError:
             pass
@@ -142,11 +133,11 @@ class DoorService:
     async def runs(self, who: Principal, wanted: RunFilter, *, page: str = "") -> RunsPage:
         """Return a part of the runs that pass the filter, open ones first."""
         who.check(TokenScope.READ)
-        if not who.sees(""):
+        if not who.sees_all:
             wanted = wanted.model_copy(update={"who": who.name})
         found = await list_runs(self.client.temporal, wanted, page=page)
         runs = tuple(Run.of(RunSummary.of(one)) for one in found.runs if who.sees(one.started_by))
-        return RunsPage(runs, found.following)
+        return RunsPage(runs=runs, following=found.following)
 
     async def questions(self, who: Principal, run: str | None = None) -> list[AskedQuestion]:
         """Return the questions that wait, of one run or of all that `who` sees, oldest first."""
@@ -154,7 +145,7 @@ class DoorService:
             await self.readable(who, run)
             return [AskedQuestion.of(one) for one in await self.client.approvals(run)]
         who.check(TokenScope.READ)
-        if who.sees(""):
+        if who.sees_all:
             return [AskedQuestion.of(one) for one in await self.client.approvals()]
         waiting = await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)
         runs = [one.run for one in waiting if who.sees(one.started_by)]
@@ -162,7 +153,7 @@ class DoorService:
         return [AskedQuestion.of(one) for one in sorted(found, key=lambda one: one.asked_at)]
 
     async def question(self, who: Principal, run: str, question: str) -> AskedQuestion:
-        """Return one question, decided or not. Raises UsageError."""
+        """Return one question, decided or not. Raises UnknownHere."""
         await self.readable(who, run)
         return AskedQuestion.of(await self._question(run, question))
 
@@ -182,6 +173,12 @@ class DoorService:
             by = f"{first.decision.done} by {first.by or 'somebody'} at {first.at:%H:%M:%S} UTC"
             raise DecisionRefused(f"'{question}' was already decided: {by}")
         return asked
+
+    @staticmethod
+    def check_shown(question: AskedQuestion, digest: str) -> None:
+        """Raise DecisionRefused where the digest is not that of the question: something else was shown."""
+        if question.digest != digest:
+            raise DecisionRefused(NOT_AS_SHOWN, next_step="Read it again.")
 
     async def undo(self, who: Principal, run: str, question: str) -> AskedQuestion:
         """Take back the decision of the same person that has not taken effect, and return the question.
@@ -222,7 +219,7 @@ class DoorService:
         await self.readable(who, run)
         return len([event async for event in self.client.events(run) if event.type not in ENDS])
 
-    async def live(self, who: Principal, run: str) -> Tail | None:
+    async def live_text(self, who: Principal, run: str) -> Tail | None:
         """Return the end of what the model of the run's entry worker is writing; None where none is, or may be told."""
         await self.readable(who, run)
         tail = await read_tail(self.client.temporal, run)
@@ -259,7 +256,7 @@ class DoorService:
         except UsageError:
             raise unknown from None
         except KeyMismatch:
-            if who.sees(""):
+            if who.sees_all:
                 raise
             raise unknown from None
         if not who.sees(summary.started_by):
@@ -298,7 +295,10 @@ class DoorService:
         return found
 
     async def _earlier(self, who: Principal, run: str, worker: str, digest: str) -> Run | None:
-        """Return the run that a key has started before; None: it has started none. Raises UsageError for another."""
+        """Return the run that a key has started before; None: it has started none.
+
+        Raises UsageError where that run was started by another request.
+        """
         try:
             summary = await self._summary(run)
         except UsageError:
@@ -365,7 +365,7 @@ def _check_exported(folder: Path, worker: str) -> None:
 
 
 def _digest(request: BaseModel | None) -> str:
-    """Return the digest of what a request asks for; its key is part of the id, and what is left out is as if not."""
+    """Return the digest of a request's fields, without its `key` and without those that have their default."""
     return digest_of(
         None if request is None else request.model_dump(mode="json", exclude_defaults=True, exclude={"key"})
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from llm_do_temporal.client.embedded.server import locked
-from llm_do_temporal.doors.principal import Principal, TokenScope, is_kept, is_named_as_program
+from llm_do_temporal.doors.principal import Principal, TokenScope, is_named_as_program, is_reserved
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.approvals import person
@@ -140,7 +140,7 @@ def _check_name(name: str, *, is_person: bool) -> None:
         raise UsageError(f"'{name[:40]}' is no name; it has 1 to {MAX_NAME_CHARS} characters that can be printed")
     if is_named_as_program(name):
         raise UsageError(f"'{name[:40]}' is how a program is recorded", next_step="Leave out what it begins with.")
-    if not is_person and is_kept(name):
+    if not is_person and is_reserved(name):
         raise UsageError(
             f"'{name[:40]}' is kept for programs that have no token: agents of this machine, endpoints of Nexus",
             next_step="Choose another name.",

@@ -10,7 +10,11 @@ from llm_do_temporal.client.history.desk_news import news_at_desk
 from llm_do_temporal.client.history.events import ENDS, read_chain
 
 _UNWRITTEN = 2
-"""Most events that the server counts before they are written down, and may drop: those of a workflow task."""
+"""Most events that the server counts and has not written: WorkflowTaskScheduled and WorkflowTaskStarted.
+
+A speculative workflow task, which brings an update, is dropped with them where the update is refused; a transient one,
+a further attempt after a failure, has them written once it is completed.
+"""
 
 
 async def wait_for_news(client: LlmDoClient, run: str, *, seen: Collection[str] = ()) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llm_do_temporal import errors
-from llm_do_temporal.doors.http.problems import KINDS
+from llm_do_temporal.doors.http.problems import PROBLEM_TYPES
 from llm_do_temporal.errors import LlmDoError
 from scripts.pages.docstrings import first_paragraph
 
@@ -57,7 +57,7 @@ def render() -> str:
     """Return the whole page."""
     kinds = (
         f"| {status} | {title} | {', '.join(f'`{one.__name__}`' for one in raised)} | {step or ''} |\n"
-        for status, (title, raised, step) in sorted(KINDS.items())
+        for status, (title, raised, step) in sorted(PROBLEM_TYPES.items())
     )
     return _INTRODUCTION + "".join(_rows(LlmDoError, "", 0, _actors())) + _END + _DOOR + "".join(kinds)
 

@@ -303,7 +303,7 @@ async def test_a_task_is_a_run_and_survives_the_door(place: Place) -> None:
         ((key, form),) = waiting["inputRequests"].items()
         assert form["method"] == "elicitation/create"
         wrong = {f"a1:{'0' * 64}": {"action": "accept", "content": {"decision": "approve"}}}
-        with pytest.raises(MCPError, match="something else"):
+        with pytest.raises(MCPError, match="something else than what was shown"):
             await request(ada, "tasks/update", taskId=run, inputResponses=wrong)
         answers = {key: {"action": "accept", "content": {"decision": "reject", "reason": "not today"}}}
         await request(ada, "tasks/update", taskId=run, inputResponses=answers)

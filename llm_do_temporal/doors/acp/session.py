@@ -74,7 +74,7 @@ class FollowedSession:
     async def _listen(self) -> None:
         """Say words while they are written."""
         while True:
-            tail = await self._service.live(self._who, self._id) if self._words.is_open else None
+            tail = await self._service.live_text(self._who, self._id) if self._words.is_open else None
             async with self._telling:
                 if words := self._words.take(tail):
                     await self._say(update_agent_message_text(words))

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from starlette.types import ASGIApp
 
 from llm_do_temporal.doors.http import experiments, questions, runs
-from llm_do_temporal.doors.http.problems import add_handlers, answers
+from llm_do_temporal.doors.http.problems import add_handlers, problem_responses
 from llm_do_temporal.doors.http.requests import PREFIX
 from llm_do_temporal.doors.reference import POLICY, reference_page
 from llm_do_temporal.doors.service import DoorService
@@ -34,7 +34,7 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        responses=answers(400, 401, 403, 404, 413, 422, 424, 503),
+        responses=problem_responses(400, 401, 403, 404, 413, 422, 424, 503),
     )
     app.state.service, app.state.tokens = service, tokens
     for router in (runs.router, questions.router, experiments.router):

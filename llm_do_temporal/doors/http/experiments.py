@@ -10,11 +10,11 @@ from fastapi import APIRouter, Path, Query, Response
 from llm_do_temporal.doors import experiments
 from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Service
 from llm_do_temporal.doors.values.experiments import (
-    BegunEvaluation,
-    CasesOfExperiment,
-    ComparedEvaluations,
+    ExperimentComparison,
     ExperimentFacts,
+    ExperimentResults,
     ExperimentStart,
+    StartedExperiment,
 )
 
 router = APIRouter(prefix=PREFIX, tags=["evaluations"])
@@ -32,9 +32,9 @@ async def list_evaluations(service: Service, caller: Caller) -> list[str]:
 @router.post("/experiments", status_code=202)
 async def start_experiment(
     service: Service, caller: Caller, start: ExperimentStart, response: Response
-) -> BegunEvaluation:
+) -> StartedExperiment:
     """Run an evaluation, go on with it, or find the finished one: the same files are the same experiment."""
-    begun = await experiments.begin_evaluation(service, caller, start)
+    begun = await experiments.start_experiment(service, caller, start)
     response.headers["Location"] = f"{PREFIX}/experiments/{quote(begun.experiment, safe='')}"
     return begun
 
@@ -58,7 +58,7 @@ async def list_results_of_experiment(
     experiment: ExperimentId,
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=experiments.MOST_RESULTS)] = experiments.MOST_RESULTS,
-) -> CasesOfExperiment:
+) -> ExperimentResults:
     """List the results of an experiment in the order of its cases, and whether its thresholds are kept."""
     return await experiments.results(service, caller, experiment, after=after, limit=limit)
 
@@ -66,6 +66,6 @@ async def list_results_of_experiment(
 @router.get("/comparison")
 async def compare_experiments(
     service: Service, caller: Caller, one: ExperimentName, other: ExperimentName
-) -> ComparedEvaluations:
+) -> ExperimentComparison:
     """Compare two experiments case by case; the second one is judged."""
     return await experiments.compare(service, caller, one, other)

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from llm_do_temporal.doors.values import Failure, ProblemDetails
+from llm_do_temporal.doors.values import Failure, ProblemDetails, mistakes_in
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
@@ -23,10 +23,11 @@ from llm_do_temporal.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 _DOCS = "`/api/v1/docs` shows what there is, and what a request may say."
+_AGAIN = "Read it again."
 
 
-class Kind(NamedTuple):
-    """Problems of one status."""
+class ProblemType(NamedTuple):
+    """Type of the problems of one status."""
 
     title: str
     errors: tuple[type[LlmDoError], ...]
@@ -35,30 +36,31 @@ class Kind(NamedTuple):
     """Advice where the error has none."""
 
 
-KINDS = {
-    403: Kind("The token does not allow this.", (AccessRefused,)),
-    404: Kind("There is no such thing, or the token's owner may not know of it.", (UnknownHere,), _DOCS),
-    409: Kind("Somebody else was first, or it cannot be decided any more.", (DecisionRefused,), "Read it again."),
-    422: Kind("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
-    424: Kind("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
-    503: Kind("The Temporal server cannot be reached.", (ConnectionFailed,), "Send it again later."),
-    500: Kind("That did not work.", (LlmDoError,)),
-    400: Kind("The request cannot be read.", (UsageError,), _DOCS),
-    401: Kind("The token is missing, or not known.", (AccessRefused,), "`llm-do-temporal token create` makes one."),
-    405: Kind("The path has other methods.", (UsageError,), "`Allow` names them."),
-    412: Kind("What would be decided is not what was shown.", (DecisionRefused,), "Read it again."),
-    413: Kind("The request is too large.", (UsageError,), "Send fewer or smaller files."),
-    428: Kind(
-        "The decision does not say what was shown.", (UsageError,), "Send the `ETag` of the question in `If-Match`."
+PROBLEM_TYPES = {
+    403: ProblemType("The token does not allow this.", (AccessRefused,)),
+    404: ProblemType("There is no such thing, or the token's owner may not know of it.", (UnknownHere,), _DOCS),
+    409: ProblemType("Somebody else was first, or it cannot be decided any more.", (DecisionRefused,), _AGAIN),
+    422: ProblemType("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
+    424: ProblemType("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
+    503: ProblemType(
+        "The Temporal server cannot be reached.", (ConnectionFailed,), "Send it again later."
     ),
+    500: ProblemType("That did not work.", (LlmDoError,)),
+    400: ProblemType("The request cannot be read.", (UsageError,), _DOCS),
+    401: ProblemType("The token is missing or unknown.", (AccessRefused,), "`llm-do-temporal token create` makes one."),
+    405: ProblemType("The path has other methods.", (UsageError,), "`Allow` names them."),
+    412: ProblemType("What would be decided is not what was shown.", (DecisionRefused,), _AGAIN),
+    413: ProblemType("The request is too large.", (UsageError,), "Send fewer or smaller files."),
+    428: ProblemType("The decision does not say what was shown.", (UsageError,), "Send the `ETag` in `If-Match`."),
 }
-"""Problems by their status; an error has the first one that fits it."""
+"""Problem types by status. An error has the first that fits; those below 500 are raised by routes alone."""
 
 
-def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the problems of these statuses, for the description of routes."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
-    return {one: {"description": KINDS[one].title, "content": content, "model": ProblemDetails} for one in statuses}
+    common = {"content": content, "model": ProblemDetails}
+    return {one: {"description": PROBLEM_TYPES[one].title, **common} for one in statuses}
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -69,13 +71,13 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _raised)
 
 
-def described(request: Request) -> dict[str, Any]:
-    """Return the routes at the path of the request, by their methods in small letters, as the document has them."""
+def path_item(request: Request) -> dict[str, Any]:
+    """Return the routes at the path of the request, by their methods in lower case, as the document has them."""
     return request.app.openapi()["paths"][request.scope["route"].path_format]
 
 
 def _problem(status: int, told: Failure) -> JSONResponse:
-    title, _, step = KINDS.get(status, KINDS[500])
+    title, _, step = PROBLEM_TYPES.get(status, PROBLEM_TYPES[500])
     step = told.next_step or step
     told = ProblemDetails(
         title=title, status=status, detail=told.message, code=told.code, message=told.message, next_step=step
@@ -89,23 +91,22 @@ async def _raised(_request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, LlmDoError):
         step = "The log of the process that serves the door says more."
         error = LlmDoError("the server met an error that it does not know", next_step=step)
-    status = next(status for status, kind in KINDS.items() if isinstance(error, kind.errors))
+    status = next(status for status, one in PROBLEM_TYPES.items() if isinstance(error, one.errors))
     return _problem(status, Failure.of(error))
 
 
 async def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    kind = KINDS.get(error.status_code, KINDS[500])
-    answer = _problem(error.status_code, Failure(code=kind.errors[0].__name__, message=str(error.detail)))
+    problem = PROBLEM_TYPES.get(error.status_code, PROBLEM_TYPES[500])
+    answer = _problem(error.status_code, Failure(code=problem.errors[0].__name__, message=str(error.detail)))
     answer.headers.update(error.headers or {})
     if error.status_code == 405 and "route" in request.scope:
         # Each method is a route of its own, and the error names the methods of one.
-        answer.headers["Allow"] = ", ".join(sorted(map(str.upper, described(request))))
+        answer.headers["Allow"] = ", ".join(sorted(map(str.upper, path_item(request))))
     return answer
 
 
 async def _unreadable(request: Request, error: Exception) -> JSONResponse:
     """Answer a request that does not fit, with the places of all mistakes and none of their values."""
     assert isinstance(error, RequestValidationError)
-    mistakes = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return await _raised(request, UsageError("; ".join(mistakes[:20])[:4_000]))
+    return await _raised(request, UsageError(mistakes_in(error.errors())))

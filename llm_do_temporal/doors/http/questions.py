@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from llm_do_temporal.doors import reviews
-from llm_do_temporal.doors.http.problems import answers
+from llm_do_temporal.doors.http.problems import problem_responses
 from llm_do_temporal.doors.http.requests import PREFIX, Caller, QuestionId, RunId, Service, Shown, saved
 from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.values.runs import Answer, AskedQuestion
@@ -38,7 +38,7 @@ async def get_question(
     return asked
 
 
-@router.post("/runs/{run}/questions/{question}/decision", responses=answers(409, 412, 428))
+@router.post("/runs/{run}/questions/{question}/decision", responses=problem_responses(409, 412, 428))
 async def decide_question(
     service: Service, caller: Caller, run: RunId, question: QuestionId, answer: Answer, digest: Shown
 ) -> AskedQuestion:
@@ -46,7 +46,7 @@ async def decide_question(
     return await service.decide(caller, run, question, answer, digest=digest)
 
 
-@router.post("/runs/{run}/questions/{question}/undo", responses=answers(409))
+@router.post("/runs/{run}/questions/{question}/undo", responses=problem_responses(409))
 async def undo_decision(service: Service, caller: Caller, run: RunId, question: QuestionId) -> AskedQuestion:
     """Take back one's own decision that has not taken effect, and return the question, which is open again."""
     return await service.undo(caller, run, question)
@@ -94,7 +94,7 @@ async def read_changed_file(
     return saved(*await reviews.read_side(service, caller, run, question, path, side))
 
 
-@router.post("/runs/{run}/reviews/{question}/answer", responses=answers(409, 412, 428))
+@router.post("/runs/{run}/reviews/{question}/answer", responses=problem_responses(409, 412, 428))
 async def answer_review(
     service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, digest: Shown
 ) -> AskedQuestion:

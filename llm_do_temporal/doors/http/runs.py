@@ -11,12 +11,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from llm_do_temporal.client.views.run_list import read_filter
-from llm_do_temporal.doors import accounts, forks
+from llm_do_temporal.doors import forks, views
 from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Key, RunId, Service, is_known, saved
-from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
-from llm_do_temporal.doors.values.accounts import BatchItems, RunTree, TranscriptPart
+from llm_do_temporal.doors.service import MAX_WAIT_SECONDS
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
-from llm_do_temporal.doors.values.runs import Run, RunFile, RunsQuery, Start, Worker
+from llm_do_temporal.doors.values.runs import Run, RunFile, RunsPage, RunsQuery, Start, Worker
+from llm_do_temporal.doors.values.views import BatchItems, RunTree, TranscriptPart
 
 router = APIRouter(prefix=PREFIX, tags=["runs"])
 
@@ -51,7 +51,7 @@ async def get_run(
     service: Service,
     caller: Caller,
     run: RunId,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for its end or a question.")] = 0,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for end or question.")] = 0,
     seen: Annotated[list[str] | None, Query(description="Questions that end no wait.", max_length=100)] = None,
 ) -> Run:
     """Return a run with its result, once it has ended. With `wait`, as soon as it ends or asks something new."""
@@ -115,7 +115,7 @@ async def read_file_of_run(
 @router.get("/runs/{run}/tree")
 async def get_tree_of_run(service: Service, caller: Caller, run: RunId) -> RunTree:
     """Return all invocations of a run, and what each has spent so far."""
-    return await accounts.tree_of_run(service, caller, run)
+    return await views.tree_of_run(service, caller, run)
 
 
 @router.get("/runs/{run}/transcript")
@@ -127,7 +127,7 @@ async def read_transcript(
     part: Annotated[str | None, Query(description="`before` of the part behind.", pattern="^[0-9a-f-]{36}$")] = None,
 ) -> TranscriptPart:
     """Return the conversation of an invocation, the newest part first: a long one has several."""
-    return await accounts.transcript(service, caller, run, path, part=part)
+    return await views.transcript(service, caller, run, path, part=part)
 
 
 @router.get("/runs/{run}/items")
@@ -136,10 +136,10 @@ async def list_items_of_run(
     caller: Caller,
     run: RunId,
     after: After = 0,
-    limit: Annotated[int, Query(ge=1, le=accounts.MOST_ITEMS)] = accounts.MOST_ITEMS,
+    limit: Annotated[int, Query(ge=1, le=views.MOST_ITEMS)] = views.MOST_ITEMS,
 ) -> BatchItems:
     """List the items of a batch with their outcomes, in their order."""
-    return await accounts.items(service, caller, run, after=after, limit=limit)
+    return await views.items(service, caller, run, after=after, limit=limit)
 
 
 @router.post("/runs/{run}/retry", status_code=202)

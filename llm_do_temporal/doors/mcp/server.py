@@ -81,7 +81,7 @@ class _Door:
 
     async def list_tools(self, _ctx: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the exported workers of this moment, and the plain tools."""
-        workers = await self._service.exported(self._who())
+        workers = await self._service.exported_workers(self._who())
         return types.ListToolsResult(tools=[*map(tool_of, workers), *PLAIN])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
@@ -147,7 +147,7 @@ class _Door:
     async def _answer(self, ctx: Context, who: Principal, given: dict[str, Any]) -> types.CallToolResult:
         """Hand on a person's decision. Where the client can ask its person, that is who decides, in a form."""
         run, question = _text(given, "run"), _text(given, "question")
-        who.check_no_program()
+        who.check_person()
         if ctx.session.client_capabilities is None:
             raise AccessRefused(
                 "over HTTP a client of this version does not say whether it can ask its person: no tool decides",
@@ -207,15 +207,14 @@ class _Door:
 
     async def _answer_all(self, who: Principal, run: str, answers: Mapping[str, Any]) -> None:
         """Take the filled forms of a run; one that its person has put aside decides nothing."""
-        who.check_no_program()
+        who.check_person()
         for key, given in answers.items():
             content = cast("dict[str, Any]", given if isinstance(given, Mapping) else given.model_dump())
             if content.get("action") != "accept":
                 continue
             name, digest = read_key(key)
             question = await self._service.question(who, run, name)
-            if question.digest != digest:
-                raise UsageError(f"'{name[:40]}' asks about something else than what was shown")
+            self._service.check_shown(question, digest)
             await self._decide(who, question, content.get("content") or {})
 
     async def _decide(self, who: Principal, question: AskedQuestion, content: Mapping[str, Any]) -> None:

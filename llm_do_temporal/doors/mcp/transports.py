@@ -20,14 +20,12 @@ from starlette.applications import Starlette
 
 from llm_do_temporal.doors.mcp.server import VIA, build_server
 from llm_do_temporal.doors.message_lines import TOO_LONG, BoundedLines
-from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.principal import LOCAL_AGENT, Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import AccessRefused, UsageError
 
 PATH = "/mcp"
-LOCAL_NAME = "mcp"
-"""Name of an agent on this machine that has no token: a program, which starts and reads."""
 
 
 def local_principal(tokens: TokenFile | None, token: str) -> Principal:
@@ -36,7 +34,7 @@ def local_principal(tokens: TokenFile | None, token: str) -> Principal:
     Raises UsageError for a token that is not known.
     """
     if not token:
-        return Principal.program(LOCAL_NAME, (TokenScope.START, TokenScope.READ), VIA)
+        return Principal.program(LOCAL_AGENT, (TokenScope.START, TokenScope.READ), VIA)
     record = None if tokens is None else tokens.find(token)
     if record is None:
         raise UsageError(

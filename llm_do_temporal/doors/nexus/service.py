@@ -19,10 +19,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.doors.principal import PROGRAM, Principal, TokenScope, check_named_person
+from llm_do_temporal.doors.principal import NEXUS_PREFIX, PROGRAM, Principal, TokenScope, check_named_person
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start
-from llm_do_temporal.doors.values.base import TakenBody
+from llm_do_temporal.doors.values.base import RequestBody
+from llm_do_temporal.doors.values.runs import MAX_NOTE_CHARS, MAX_QUESTION_ID_CHARS
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, Message
@@ -58,16 +59,16 @@ class NamedRun(Message):
     """Name that the caller gave it."""
 
 
-class PersonsAnswer(TakenBody):
+class PersonsAnswer(RequestBody):
     """Decision of a person about this one call, handed on by a workflow."""
 
     decision: DecisionKind
     args: dict[str, Any] | None = None
     """The new arguments, for `modify`."""
-    note: str = Field(default="", max_length=10_000)
+    note: str = Field(default="", max_length=MAX_NOTE_CHARS)
     """Reason that the model is told, for `reject`."""
     run: str = Field(min_length=1)
-    question: str = Field(min_length=1, max_length=40)
+    question: str = Field(min_length=1, max_length=MAX_QUESTION_ID_CHARS)
     digest: str
     """Digest of what the person saw."""
     by: PlainName = Field(min_length=1, max_length=100)
@@ -144,7 +145,7 @@ class LlmDoHandler:
         endpoint = nexus.info().endpoint
         if endpoint not in self._endpoints:
             raise HandlerError("this endpoint is not served", type=HandlerErrorType.NOT_FOUND)
-        return Principal.program(f"{VIA}-{endpoint}", (TokenScope.START, TokenScope.READ), VIA)
+        return Principal.program(f"{NEXUS_PREFIX}{endpoint}", (TokenScope.START, TokenScope.READ), VIA)
 
 
 def _run_id(who: Principal, name: str) -> str:

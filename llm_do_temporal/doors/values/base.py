@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Self, cast
 
 from pydantic import ConfigDict, ValidationError, model_validator
@@ -13,22 +14,24 @@ from llm_do_temporal.messages.base import Message, Strict
 
 MAX_DEPTH = 100
 """Most levels of a value that a door takes: lists in lists, objects in objects."""
+_MAX_MISTAKES = 20
+_MAX_MISTAKE_CHARS = 4_000
 
 
-class GivenValue(Message):
-    """Value that a door gives."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class TakenValue(Strict):
-    """Value that a door takes; an unknown field is a mistake."""
+class ResponseValue(Message):
+    """Value of a response, or a part of one."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class TakenBody(TakenValue):
-    """Value that a request consists of: all of it is JSON that everybody reads alike."""
+class RequestValue(Strict):
+    """Value of a request, or a part of one; an unknown field is a mistake."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class RequestBody(RequestValue):
+    """Body of a request: all of it is JSON that everybody reads alike."""
 
     @model_validator(mode="before")
     @classmethod
@@ -42,12 +45,13 @@ class TakenBody(TakenValue):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            raise UsageError(mistakes_in(error)) from None
+            raise UsageError(mistakes_in(error.errors())) from None
 
 
-def mistakes_in(error: ValidationError) -> str:
-    """Return what is wrong with a value that a program has sent, place by place."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
+def mistakes_in(mistakes: Iterable[Mapping[str, Any]]) -> str:
+    """Return what is wrong with a value that a program has sent, place by place, and none of the value itself."""
+    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in islice(mistakes, _MAX_MISTAKES)]
+    return "; ".join(told)[:_MAX_MISTAKE_CHARS]
 
 
 def check_json(value: object) -> None:

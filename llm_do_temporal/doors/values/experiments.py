@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.client.evaluations.listings import ExperimentListing
 from llm_do_temporal.client.evaluations.start import BegunExperiment
-from llm_do_temporal.doors.values.base import GivenValue, TakenBody
+from llm_do_temporal.doors.values.base import RequestBody, ResponseValue
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.experiments.results import CaseResult, MetricFigures
 from llm_do_temporal.policy.evaluations.comparison import Comparison
@@ -21,7 +21,7 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ExperimentStart(TakenBody):
+class ExperimentStart(RequestBody):
     """Evaluation to be run, or gone on with."""
 
     evaluation: _Name
@@ -36,7 +36,7 @@ class ExperimentStart(TakenBody):
     """Whether cases are run again that ended in an error."""
 
 
-class BegunEvaluation(GivenValue):
+class StartedExperiment(ResponseValue):
     """Experiment that was started, or found: the same files and settings are the same experiment."""
 
     experiment: str
@@ -50,14 +50,14 @@ class BegunEvaluation(GivenValue):
     """Differences from the newest experiment before, in words."""
 
     @classmethod
-    def of(cls, begun: BegunExperiment) -> BegunEvaluation:
+    def of(cls, begun: BegunExperiment) -> StartedExperiment:
         """Return what doors tell of it."""
         return cls(
             experiment=begun.workflow, how=begun.how, total=begun.total, taken=begun.taken, differs=tuple(begun.differs)
         )
 
 
-class ExperimentFacts(GivenValue):
+class ExperimentFacts(ResponseValue):
     """Experiment as it is now."""
 
     experiment: str
@@ -110,7 +110,7 @@ class ExperimentFacts(GivenValue):
         )
 
 
-class CaseOfExperiment(GivenValue):
+class CaseOutcome(ResponseValue):
     """Result of one repeat of a case."""
 
     case: str
@@ -130,7 +130,7 @@ class CaseOfExperiment(GivenValue):
     seconds: float | None
 
     @classmethod
-    def of(cls, result: CaseResult) -> CaseOfExperiment:
+    def of(cls, result: CaseResult) -> CaseOutcome:
         """Return the result without configured keys."""
         facts, scores = result.facts, result.scores
         return cls(
@@ -148,18 +148,18 @@ class CaseOfExperiment(GivenValue):
         )
 
 
-class CasesOfExperiment(GivenValue):
+class ExperimentResults(ResponseValue):
     """Part of the results of an experiment, in the order of its cases."""
 
     experiment: str
     thresholds: tuple[ThresholdVerdict, ...]
     """Thresholds, each kept or not, over all results so far."""
-    results: tuple[CaseOfExperiment, ...]
+    results: tuple[CaseOutcome, ...]
     following: int | None
     """`after` of the next part; null: there is no more."""
 
 
-class ComparedEvaluations(GivenValue):
+class ExperimentComparison(ResponseValue):
     """Comparison of two experiments, of which the second is judged."""
 
     one: ExperimentFacts

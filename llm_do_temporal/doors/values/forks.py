@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.doors.values.base import GivenValue, TakenBody
+from llm_do_temporal.doors.values.base import RequestBody, ResponseValue
 from llm_do_temporal.policy.reuse.estimate import ForkEstimate
 
 _Places = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1_000)], ...], Field(max_length=100)]
 
 
-class Fork(TakenBody):
+class Fork(RequestBody):
     """Changes of a run that is done once more. Without any, all is reused, and the result is the same."""
 
     at: _Places = ()
@@ -25,7 +25,7 @@ class Fork(TakenBody):
     """Whether what was read of files and workers counts as it was then, or is read now."""
 
 
-class ForkForecast(GivenValue):
+class ForkForecast(ResponseValue):
     """Plan of a fork: what it reuses, what runs, and what that may cost."""
 
     fork_of: str

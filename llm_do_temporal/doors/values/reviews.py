@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.doors.values.base import GivenValue, TakenBody
+from llm_do_temporal.doors.values.base import RequestBody, ResponseValue
+from llm_do_temporal.doors.values.runs import MAX_NOTE_CHARS
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS, LineComment
 
@@ -16,7 +17,7 @@ _Path = Annotated[str, Field(min_length=1, max_length=4_096)]
 _Paths = Annotated[tuple[_Path, ...], Field(max_length=MAX_PATHS)]
 
 
-class ReviewHead(GivenValue):
+class ReviewHead(ResponseValue):
     """Review without its changes."""
 
     id: str
@@ -39,7 +40,7 @@ class ReviewHead(GivenValue):
     """Outcome of the workshop's check on the changes; null: it has none."""
 
 
-class ChangeNode(GivenValue):
+class ChangeNode(ResponseValue):
     """File, link or folder at one side of a change."""
 
     kind: Literal["file", "link", "folder"]
@@ -52,7 +53,7 @@ class ChangeNode(GivenValue):
     """Target of a link."""
 
 
-class ChangeAuthor(GivenValue):
+class ChangeAuthor(ResponseValue):
     """Invocation and turn that a change is of."""
 
     invocation: str
@@ -60,7 +61,7 @@ class ChangeAuthor(GivenValue):
     """Number of the turn; 0 for a person."""
 
 
-class ChangedFile(GivenValue):
+class ChangedFile(ResponseValue):
     """Change of one path, without its lines."""
 
     path: str
@@ -84,7 +85,7 @@ class ShownChanges(ReviewHead):
     changes: tuple[ChangedFile, ...]
 
 
-class ChangedHunk(GivenValue):
+class ChangedHunk(ResponseValue):
     """Part of a change of a text, which can be accepted by itself where the file is divisible."""
 
     id: str
@@ -110,7 +111,7 @@ class ChangedLines(ChangedFile):
     """Text of the model in the turn that made the change; null: not asked for."""
 
 
-class ReviewParts(TakenBody):
+class ReviewParts(RequestBody):
     """Answer to a review, change by change. What it does not accept is not accepted.
 
     `all` comes first, then `accept`, then `reject`, then single hunks and edits.
@@ -134,5 +135,5 @@ class ReviewParts(TakenBody):
     """Remarks on changes, which the model is told: the reasons why something is not accepted."""
     rest: Literal["drop", "keep"] = "drop"
     """Treatment of what is not accepted: files go back to their state before, or stay as they are in the layer."""
-    note: str = Field(default="", max_length=10_000)
+    note: str = Field(default="", max_length=MAX_NOTE_CHARS)
     """Reason for accepting nothing at all, which the model is told; it goes with nothing else."""

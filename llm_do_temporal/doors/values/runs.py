@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
-from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
+from llm_do_temporal.doors.values.base import RequestBody, RequestValue, ResponseValue
 from llm_do_temporal.errors import KeyMismatch, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
 from llm_do_temporal.messages.base import Json
@@ -25,7 +25,11 @@ from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 MAX_KEY_CHARS = 200
-"""Longest text with which a program sends a start again."""
+"""Longest idempotency key, in characters."""
+MAX_QUESTION_ID_CHARS = 40
+"""Longest id of a question."""
+MAX_NOTE_CHARS = 10_000
+"""Longest reason of a decision, in characters."""
 MAX_FILES = 100
 """Most files of one start, or of one item of a batch."""
 _MAX_NAME_BYTES = 255
@@ -44,7 +48,7 @@ FileName = Annotated[
 RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
 
 
-class SentFile(TakenValue):
+class SentFile(RequestValue):
     """File that is attached."""
 
     name: FileName
@@ -53,7 +57,7 @@ class SentFile(TakenValue):
     """Bytes in base64."""
 
 
-class SentItem(TakenValue):
+class SentItem(RequestValue):
     """Item of a batch: the worker runs once for each."""
 
     name: FileName
@@ -66,7 +70,7 @@ class SentItem(TakenValue):
     """Files besides those of the start."""
 
 
-class Start(TakenBody):
+class Start(RequestBody):
     """A run to be started."""
 
     worker: str = Field(min_length=1, max_length=500)
@@ -100,7 +104,7 @@ class KeyedStart(Start):
     """Any text of the program's."""
 
 
-class RunsQuery(TakenValue):
+class RunsQuery(RequestValue):
     """Runs to be listed; what is empty leaves out none."""
 
     state: str = Field(default="", json_schema_extra={"enum": ["", *STATES]})
@@ -110,18 +114,18 @@ class RunsQuery(TakenValue):
     who: str = ""
     """Name of whoever has started it."""
     since: str = ""
-    """Moment like `7d` or `2026-11-01T08:30`."""
+    """Moment since which it has begun: a time like `2026-11-01T08:30` (UTC), or an age like `7d`."""
     until: str = ""
-    """Moment until which it has begun."""
+    """Moment until which it has begun: a time like `2026-11-01T08:30` (UTC), or an age like `7d`."""
     text: str = Field(default="", max_length=200)
     """Words in the task or the id."""
     begins: str = ""
-    """Beginning of the id."""
+    """Prefix of the id."""
     page: str = ""
     """`following` of the page before."""
 
 
-class Worker(GivenValue):
+class Worker(ResponseValue):
     """Worker that can be started."""
 
     name: str
@@ -132,7 +136,7 @@ class Worker(GivenValue):
     """Whether files may be attached."""
 
 
-class Failure(GivenValue):
+class Failure(ResponseValue):
     """Reason why something did not work."""
 
     code: str
@@ -143,7 +147,7 @@ class Failure(GivenValue):
 
     @classmethod
     def of(cls, error: LlmDoError) -> Failure:
-        """Return the error without configured keys, and without the names of those that encrypt."""
+        """Return the error without configured API keys; of a missing encryption key only its id."""
         if isinstance(error, KeyMismatch):
             message = f"this is encrypted with the key '{error.key}', which is missing or another one at this door"
             return cls(code=error.code, message=message, next_step="Whoever runs the server gives it the key.")
@@ -152,15 +156,15 @@ class Failure(GivenValue):
 
 
 class ProblemDetails(Failure):
-    """Problem details: `code` and `next_step` are ours, the rest is RFC 9457's."""
+    """Problem details (RFC 9457), with the extension members `code`, `message` (equal to `detail`) and `next_step`."""
 
     title: str
     status: int
     detail: str
 
 
-class Run(GivenValue):
-    """Run as it is now."""
+class Run(ResponseValue):
+    """Run, with its result or error once it has ended."""
 
     run: str
     """Id of the run."""
@@ -178,7 +182,7 @@ class Run(GivenValue):
     fork_of: str = ""
     """Run whose answers it reuses; empty: it is no fork."""
     output: Json = None
-    """Result of a completed run; null where it is asked for in a list, too."""
+    """Result of a completed run; null in lists and in answers to a start or a cancellation."""
     usage: Usage | None = None
     """Amounts that a completed run has spent; null otherwise."""
     error: Failure | None = None
@@ -206,7 +210,15 @@ class Run(GivenValue):
         )
 
 
-class RunFile(GivenValue):
+class RunsPage(ResponseValue):
+    """Part of the list of runs."""
+
+    runs: tuple[Run, ...]
+    following: str | None
+    """`page` of the next part; null: there is no more."""
+
+
+class RunFile(ResponseValue):
     """File of a run."""
 
     name: str
@@ -216,7 +228,7 @@ class RunFile(GivenValue):
     media_type: str
 
 
-class Vote(GivenValue):
+class Vote(ResponseValue):
     """Answer that somebody gave to a question."""
 
     decision: DecisionKind
@@ -228,7 +240,7 @@ class Vote(GivenValue):
     """Arguments after the decision."""
 
 
-class AskedQuestion(GivenValue):
+class AskedQuestion(ResponseValue):
     """Question to people about one call."""
 
     id: str
@@ -261,7 +273,7 @@ class AskedQuestion(GivenValue):
     @classmethod
     def of(cls, question: Question) -> AskedQuestion:
         """Return the question as doors show it."""
-        asked, votes = question.request, _answers(question)
+        asked, votes = question.request, _votes(question)
         return cls(
             id=question.id,
             run=question.run,
@@ -284,8 +296,8 @@ class AskedQuestion(GivenValue):
         )
 
 
-def _answers(question: Question) -> tuple[Verdict, ...]:
-    """Return the votes; a rejection, or nobody in time, comes after those who had agreed."""
+def _votes(question: Question) -> tuple[Verdict, ...]:
+    """Return the votes, with the rejection or expiry that came after them."""
     votes, verdict = question.votes, question.verdict
     if verdict is None or (votes and verdict.decision is not DecisionKind.REJECT):
         return votes
@@ -300,13 +312,13 @@ def _state_of(question: Question) -> Literal["open", "held", "decided", "withdra
     return "held" if question.verdict is None else "decided"
 
 
-class Answer(TakenBody):
-    """Decision about a question."""
+class Answer(RequestBody):
+    """Answer to a question: a decision without its question, person and door."""
 
     decision: DecisionKind
     args: dict[str, Any] | None = None
     """The new arguments, for `modify`."""
-    note: str = Field(default="", max_length=10_000)
+    note: str = Field(default="", max_length=MAX_NOTE_CHARS)
     """Reason that the model is told, for `reject`."""
     remember: Remember = Remember.NONE
     """`session`: identical calls of the run get the same answer."""

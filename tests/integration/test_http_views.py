@@ -1,4 +1,4 @@
-"""Accounts and further attempts at the HTTP door: trees, conversations, items, retries, forks, decisions taken back."""
+"""Views and further attempts at the HTTP door: trees, conversations, items, retries, forks, decisions taken back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts of runs as doors show them: the tree with what it has spent, conversations, items of batches."""
+"""Views of runs as doors show them: the tree with what it has spent, conversations, items of batches."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.doors.values.base import GivenValue
+from llm_do_temporal.doors.values.base import ResponseValue
 from llm_do_temporal.doors.values.runs import Failure
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 
 
-class TreeNode(GivenValue):
+class TreeNode(ResponseValue):
     """Invocation in the tree of a run."""
 
     path: str
@@ -38,7 +38,7 @@ class TreeNode(GivenValue):
     """Name of the item of a batch that it works on; empty: none."""
 
 
-class RunTree(GivenValue):
+class RunTree(ResponseValue):
     """Run with all of its invocations, and what each has spent so far."""
 
     run: str
@@ -52,7 +52,7 @@ class RunTree(GivenValue):
     """Callers before the called."""
 
 
-class ToldEntry(GivenValue):
+class TranscriptEntry(ResponseValue):
     """Message or happening in a conversation."""
 
     kind: str
@@ -72,15 +72,15 @@ class ToldEntry(GivenValue):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
-class TranscriptPart(GivenValue):
+class TranscriptPart(ResponseValue):
     """Part of the conversation of one invocation, in order; the newest part is the first to be read."""
 
-    entries: tuple[ToldEntry, ...]
+    entries: tuple[TranscriptEntry, ...]
     before: str | None
     """`part` of the one before this; null: this is the beginning."""
 
 
-class ItemOutcome(GivenValue):
+class ItemOutcome(ResponseValue):
     """Item of a batch and its outcome."""
 
     item: str
@@ -94,7 +94,7 @@ class ItemOutcome(GivenValue):
     usage: Usage
 
 
-class BatchItems(GivenValue):
+class BatchItems(ResponseValue):
     """Part of the items of a batch, in their order."""
 
     counts: ItemCounts

@@ -1,4 +1,4 @@
-"""Accounts of runs for doors: the tree with what it has spent, conversations, the items of a batch."""
+"""Views of runs for doors: the tree with what it has spent, conversations, the items of a batch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from llm_do_temporal.client.views.transcript_pages import read_newest, read_page
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values.accounts import (
+from llm_do_temporal.doors.values.runs import Failure
+from llm_do_temporal.doors.values.views import (
     BatchItems,
     ItemOutcome,
     RunTree,
-    ToldEntry,
+    TranscriptEntry,
     TranscriptPart,
     TreeNode,
 )
-from llm_do_temporal.doors.values.runs import Failure
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.redaction.configured_keys import without_keys
@@ -99,10 +99,10 @@ def _node(node: Node) -> TreeNode:
     )
 
 
-def _entry(entry: Entry) -> ToldEntry:
+def _entry(entry: Entry) -> TranscriptEntry:
     told: dict[str, Any] = asdict(entry)
     del told["event"]
-    return ToldEntry.model_validate(without_keys(told))
+    return TranscriptEntry.model_validate(without_keys(told))
 
 
 def _item(item: Item) -> ItemOutcome:
