@@ -1,8 +1,8 @@
 """Every error a user can see, split by who must act on it.
 
     LlmDoError
-    ├── UsageError             the person at the command line: a flag, a value, a port
-    │   └── UnknownHere        … or a program: no such run, or none that it may know of
+    ├── UsageError             whoever asks: a flag, a value, a port
+    │   └── UnknownHere        whoever asks: no such run, or none that they may know of
     ├── DefinitionError        the author: a worker or workshop file is missing or wrong
     │   ├── WorkerNotFound
     │   └── WorkshopNotFound
@@ -56,7 +56,7 @@ class LlmDoError(Exception):
 
 
 class UsageError(LlmDoError):
-    """A command line that cannot be carried out as given."""
+    """A request that cannot be carried out as given: a command line, a call from Python, a request to a door."""
 
     exit_code = 2
 

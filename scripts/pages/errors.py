@@ -17,7 +17,7 @@ from llm_do_temporal.errors import LlmDoError
 from scripts.pages.docstrings import first_paragraph
 
 PAGE = Path("docs/reference/errors.md")
-_BRANCH = re.compile(r"^ *[│├└─ ]+(?P<name>[A-Z]\w+) +(?P<actor>[^:]+): ")
+_BRANCH = re.compile(r"^ *[│├└─ ]+(?P<name>[A-Z]\w+) +(?P<actor>[^:`]+): ")
 
 _INTRODUCTION = """\
 # Errors

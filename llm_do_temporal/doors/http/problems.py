@@ -43,7 +43,7 @@ PROBLEM_TYPES = {
     422: ProblemType("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
     424: ProblemType("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
     503: ProblemType(
-        "The Temporal server cannot be reached.", (ConnectionFailed,), "Send it again later."
+        "The Temporal server, or the blob store, cannot be reached.", (ConnectionFailed,), "Send it again later."
     ),
     500: ProblemType("That did not work.", (LlmDoError,)),
     400: ProblemType("The request cannot be read.", (UsageError,), _DOCS),

@@ -76,6 +76,12 @@ def test_every_error_and_every_public_name_is_in_the_reference() -> None:
     assert all(f"| `{name}" in python_page.render() for name in llm_do_temporal.__all__)
 
 
+@pytest.mark.parametrize("name", ["RunAborted", "ApprovalTimedOut"])
+def test_who_must_act_on_an_error_is_not_cut_out_of_a_name(name: str) -> None:
+    (row,) = [line for line in errors_page.render().splitlines() if f"`{name}` |" in line]
+    assert row.split(" | ")[2] == "the operator"
+
+
 @pytest.mark.parametrize("page", list(check_docs.WRITTEN))
 def test_a_written_page_that_was_changed_by_hand_is_a_fault(tmp_path: Path, page: Path) -> None:
     script = check_docs.WRITTEN[page]
