@@ -17,7 +17,7 @@ from llm_do_temporal.client.record.files import WrittenFile, last_written, read_
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.doors.values import RunFile, SentFile, mistakes_in
 from llm_do_temporal.encryption.codec import ring_of
-from llm_do_temporal.errors import LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs
 
@@ -55,8 +55,9 @@ async def list_files(client: LlmDoClient, run: str) -> list[RunFile]:
 async def read_file(
     client: LlmDoClient, workshop: Path, run: str, origin: str, name: str, *, as_left: bool
 ) -> tuple[bytes, str]:
-    """Return the bytes of one of these files, and its media type; of a written one as it is now. Raises UnknownHere.
+    """Return the bytes of one of these files, and its media type; of a written one as it is now.
 
+    Raises UnknownHere, ConnectionFailed where the server or the blob store does not answer, and KeyMismatch.
     `as_left`: a written one that is not any more as the run has left it is not found.
     """
     unknown = UnknownHere(f"run '{run}' has no such file as '{name[:200]}', or not any more")
@@ -74,6 +75,8 @@ async def read_file(
         if as_left and hashlib.sha256(data).hexdigest() != found.sha256:
             raise unknown
         return data, _media_type(name)
+    except (ConnectionFailed, KeyMismatch):
+        raise
     except (LlmDoError, OSError) as error:
         raise unknown from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from typing import Any
@@ -197,4 +198,29 @@ async def test_at_a_door_a_run_without_its_key_is_not_there_for_programs_and_say
             told = await ada.ask("GET", f"/runs/{run}{path}")
             assert (told.status, told.body["code"]) == (424, "KeyMismatch"), told.body
             assert ("'old'" in told.body["detail"], "new" in str(told.body)) == (True, False)
+        decider = program(place, "nightly", frozenset({TokenScope.READ, TokenScope.DECIDE}))
+        assert (await decider.ask("GET", f"/runs/{run}")).status == 424
         vault.use(OLD_KEY)
+
+
+async def test_a_file_that_is_sealed_with_a_missing_key_says_so_to_whoever_reads_its_run(vault: Vault) -> None:
+    place = vault.place
+    place.worker("main", scripted("Done."), export=True)
+    deck = {"name": "deck.txt", "content": base64.b64encode(SECRET.encode()).decode()}
+    async with vault.serving(OLD_KEY):
+        ada = person(place)
+        run = (await ada.start("main", attachments=[deck])).body["run"]
+        place.started.append(run)
+        await ada.until(run, "completed")
+    async with vault.serving(NEW_KEY, OLD_KEY):
+        ada = person(place, "eve")
+        fork = (await ada.ask("POST", f"/runs/{run}/forks", json={})).body["run"]
+        place.started.append(fork)
+        await ada.until(fork, "completed")
+    asked = {"params": {"origin": "given", "name": "deck.txt"}}
+    assert (await ada.ask("GET", f"/runs/{fork}/files/content", **asked)).body == SECRET
+    vault.use(NEW_KEY)
+    for who in (program(place), person(place, "cleo")):
+        assert (await who.ask("GET", f"/runs/{fork}")).body["output"] == "Done."
+        told = await who.ask("GET", f"/runs/{fork}/files/content", **asked)
+        assert (told.status, told.body["code"]) == (424, "KeyMismatch"), told.body
