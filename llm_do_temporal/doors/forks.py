@@ -26,14 +26,16 @@ async def forecast(service: DoorService, who: Principal, run: str, changes: Fork
 async def fork(service: DoorService, who: Principal, run: str, changes: Fork, *, key: str | None) -> Run:
     """Do a run once more with changes, and return the fork; the same key is the same fork. Its files stay aside."""
     await _check_fork(service, who, run)
-    worker = (await service.client.status(run)).worker
+    worker, warnings = (await service.client.status(run)).worker, list[str]()
 
     async def prepared() -> StartRunInput:
         plan = await _planned(service, who, run, changes)
+        warnings.extend(plan.warnings)
         return plan.prepared(workshop_blobs(service.folder()))
 
     name = None if key is None else run_id(who, worker, f"fork of {run}\0{key}")
-    return (await service.begin(who, worker, name, changes, prepared))[0]
+    forked, _ = await service.begin(who, worker, name, changes, prepared)
+    return forked.model_copy(update={"warnings": tuple(warnings)})
 
 
 async def retry(service: DoorService, who: Principal, run: str, *, key: str | None) -> Run:

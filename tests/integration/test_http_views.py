@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person, program
@@ -130,6 +134,22 @@ async def test_a_person_forks_a_run_and_knows_before_what_that_comes_to(place: P
         {"settings": ["toolsets=shell"]},
     ):
         assert (await ada.ask("POST", f"/runs/{run}/forks", json=changes)).status == 422, changes
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "quux:m"])
+async def test_a_fork_warns_of_what_may_fail_in_the_answer_that_has_begun_it(place: Place, model: str) -> None:
+    place.worker("writer", scripted("Done."), export=True)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "completed")
+    asked: dict[str, Any] = {"json": {"model": model}, "headers": {"Idempotency-Key": "k"}}
+    forks = [(await ada.ask("POST", f"/runs/{run}/forks", **asked)).body for _ in range(2)]
+    assert forks[0]["run"] == forks[1]["run"]
+    place.started.append(forks[0]["run"])
+    assert [model.partition(":")[0] in one for one in forks[0]["warnings"]] == [True], forks
+    assert forks[1]["warnings"] == []
+    assert (await ada.until(forks[0]["run"], "completed"))["warnings"] == []
 
 
 async def test_a_decision_that_is_held_is_taken_back_by_whoever_took_it(place: Place) -> None:
