@@ -55,7 +55,6 @@ from llm_do_temporal.doors.values import (
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
-    DecisionRefused,
     LlmDoError,
     RunFailed,
     rebuild_error,
@@ -98,8 +97,13 @@ __all__ = [
 _PATIENCE_SECONDS = 60.0
 """Time for which a door that does not answer is asked again, where asking twice does no harm."""
 _PAUSE_SECONDS = 0.5
-_BY_STATUS: dict[int, type[LlmDoError]] = {401: AccessRefused, 412: DecisionRefused, 503: ConnectionFailed}
-"""Errors that an answer stands for whose code is none of ours."""
+_OF_PROXIES: dict[int, type[LlmDoError]] = {
+    401: AccessRefused,
+    502: ConnectionFailed,
+    503: ConnectionFailed,
+    504: ConnectionFailed,
+}
+"""Errors by the status of an answer without a `code`: a proxy gives it, as the door's own problems all have one."""
 T = TypeVar("T")
 
 
@@ -156,8 +160,11 @@ class RemoteClient:
             raise rebuild_error(told.code, told.message, told.next_step) or RunFailed(told.message)
         return found
 
-    async def runs(self, *, page: str = "", **wanted: str) -> RunsPage:
-        """Return a part of the runs, by the filters `state`, `worker`, `who`, `since`, `until`, `text`, `begins`."""
+    async def runs(self, *, page: str = "", **wanted: str | bool) -> RunsPage:
+        """Return a part of the runs.
+
+        Filters are `state`, `worker`, `who`, `since`, `until`, `text`, `begins`, `schedule` and `evaluations`.
+        """
         return _read(RunsPage, await self._ask("GET", "/runs", params={**wanted, "page": page}))
 
     async def cancel(self, run: str) -> Run:
@@ -354,7 +361,7 @@ def _error_of(answer: httpx2.Response) -> LlmDoError:
         told = _Problem.model_validate_json(answer.content)
     except ValueError:
         told = _Problem(detail=f"the door answered with {answer.status_code}, and nothing that can be read")
-    kind = _BY_STATUS.get(answer.status_code, LlmDoError)
+    kind = _OF_PROXIES.get(answer.status_code, LlmDoError)
     return rebuild_error(told.code, told.detail, told.next_step) or kind(told.detail, next_step=told.next_step)
 
 

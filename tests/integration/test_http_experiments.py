@@ -50,6 +50,11 @@ async def test_a_person_evaluates_reads_and_compares(place: Place) -> None:
     results = [*first["results"], *rest["results"]]
     assert [one["case"] for one in results] == [f"case-{number}" for number in range(6)]
     assert {(one["output"], one["scores"]["EqualsExpected"]) for one in results} == {("Hello!", True)}
+    case = {"begins": results[0]["run"]}
+    while not (listed := (await ada.ask("GET", "/runs", params={**case, "evaluations": True})).body["runs"]):
+        pass
+    assert [one["run"] for one in listed] == [results[0]["run"]]
+    assert (await ada.ask("GET", "/runs", params=case)).body["runs"] == []
     greeting(place, "Go away!", "Be rude.")
     bad = await evaluated(place, ada)
     assert bad != good

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from llm_do_temporal.client.embedded.server import any_free_port
@@ -188,6 +189,7 @@ async def test_a_filter_that_there_is_not_and_a_key_of_another_request_are_mista
     async with door(place, any_free_port()) as address, ada(place, address) as runs:
         with pytest.raises(UsageError, match=r"query\.stat") as unknown:
             await runs.runs(stat="completed")
+        assert (await runs.runs(schedule="never", evaluations=True)).runs == ()
         assert (unknown.value.next_step or "").startswith("Did you mean 'state'?")
         begun = await runs.start(Start(worker="writer", prompt="go", model="quux:m"), key=place.queue)
         place.started.append(begun.run)
@@ -201,6 +203,28 @@ async def test_a_door_that_never_comes_is_not_waited_for_any_longer(place: Place
     async with RemoteClient(f"http://127.0.0.1:{any_free_port()}", "lldt_x", patience=0) as runs:
         with pytest.raises(ConnectionFailed, match="does not answer"):
             await runs.workers()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, AccessRefused),
+        (502, ConnectionFailed),
+        (503, ConnectionFailed),
+        (504, ConnectionFailed),
+        (418, LlmDoError),
+    ],
+)
+async def test_an_answer_that_a_proxy_gives_instead_of_the_door_is_an_error_of_ours(
+    status: int, error: type[LlmDoError]
+) -> None:
+    async with (
+        serving(Response("<h1>nginx</h1>", status)) as port,
+        RemoteClient(f"http://127.0.0.1:{port}", "lldt_x", patience=0) as runs,
+    ):
+        with pytest.raises(error, match=str(status)) as raised:
+            await runs.workers()
+    assert type(raised.value) is error
 
 
 class Recorder:

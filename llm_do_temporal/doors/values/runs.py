@@ -121,6 +121,10 @@ class RunsQuery(RequestValue):
     """Words in the task or the id."""
     begins: str = ""
     """Prefix of the id."""
+    schedule: str = Field(default="", max_length=200)
+    """Name of the schedule that has started it."""
+    evaluations: bool = False
+    """Whether runs that evaluations have started, of their cases and judges, are listed, too."""
     page: str = ""
     """`following` of the page before."""
 
