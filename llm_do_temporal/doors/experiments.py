@@ -21,7 +21,7 @@ from llm_do_temporal.client.evaluations.start import begin_experiment, draft_eva
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.experiments import (
-    CaseOutcome,
+    ExperimentCaseResult,
     ExperimentComparison,
     ExperimentFacts,
     ExperimentResults,
@@ -77,7 +77,7 @@ async def results(
     return ExperimentResults(
         experiment=record.workflow,
         thresholds=record.gate.verdicts,
-        results=tuple(map(CaseOutcome.of, part)),
+        results=tuple(map(ExperimentCaseResult.of, part)),
         following=after + limit if more else None,
     )
 

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.storage.local import blob_folder
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import Program, Reply, person, program
-from tests.support.doors.scheduled import made, triggered
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
@@ -338,40 +335,6 @@ async def test_runs_are_listed_in_pages_and_by_filters(place: Place) -> None:
             break
     assert code(await ada.ask("GET", "/runs", params={"state": "asleep"})) == (422, "UsageError")
     assert code(await ada.ask("GET", "/runs", params={"page": "x"})) == (422, "UsageError")
-
-
-async def test_runs_of_a_schedule_are_listed_by_its_name(place: Place) -> None:
-    writer(place, "Done.")
-    ada, run = person(place), await triggered(place, name := await made(place))
-    await ada.until(run, "completed")
-
-    async def listed(**wanted: str) -> list[str]:
-        return [one["run"] for one in (await ada.ask("GET", "/runs", params=wanted)).body["runs"]]
-
-    while await listed(schedule=name) != [run]:
-        pass
-    assert await listed(schedule=f"{name}x", begins=run) == []
-    assert await listed(begins=run) == [run]
-    await Schedules(place.client).delete(name)
-
-
-async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) -> None:
-    place.worker("reader", scripted("Hi."), export=True)
-    ci, ada = program(place), person(place)
-    run = (await ci.start("reader", attachments=[DECK])).body["run"]
-    place.started.append(run)
-    await ci.until(run, "completed")
-    (file,) = (await ci.ask("GET", f"/runs/{run}/files")).body
-    asked = {"params": {"origin": file["origin"], "name": file["name"]}}
-    blobs = blob_folder(place.folder)
-    away = blobs.rename(blobs.with_name("away"))
-    blobs.write_text("in the way")
-    for who in (ci, ada):
-        refused = await who.ask("GET", f"/runs/{run}/files/content", **asked)
-        assert code(refused) == (503, "BlobsUnreachable"), refused.body
-    blobs.unlink()
-    away.rename(blobs)
-    assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).body == "seven slides"
 
 
 async def test_a_batch_is_a_run_with_items(place: Place) -> None:

@@ -1,18 +1,23 @@
-"""Views and further attempts at the HTTP door: trees, conversations, items, retries, forks, decisions taken back."""
+"""Views and further attempts at the HTTP door: trees, lists, files, items, retries, forks, decisions taken back."""
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
+from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.storage.local import blob_folder
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person, program
+from tests.support.doors.scheduled import made, triggered
 from tests.support.runs.delegation import delegation_to
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 
+DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
 START = frozenset({TokenScope.START, TokenScope.READ})
 
 
@@ -150,6 +155,40 @@ async def test_a_fork_warns_of_what_may_fail_in_the_answer_that_has_begun_it(pla
     assert [model.partition(":")[0] in one for one in forks[0]["warnings"]] == [True], forks
     assert forks[1]["warnings"] == []
     assert (await ada.until(forks[0]["run"], "completed"))["warnings"] == []
+
+
+async def test_runs_of_a_schedule_are_listed_by_its_name(place: Place) -> None:
+    place.worker("writer", scripted("Done."))
+    ada, run = person(place), await triggered(place, name := await made(place))
+    await ada.until(run, "completed")
+
+    async def listed(**wanted: str) -> list[str]:
+        return [one["run"] for one in (await ada.ask("GET", "/runs", params=wanted)).body["runs"]]
+
+    while await listed(schedule=name) != [run]:
+        pass
+    assert await listed(schedule=f"{name}x", begins=run) == []
+    assert await listed(begins=run) == [run]
+    await Schedules(place.client).delete(name)
+
+
+async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) -> None:
+    place.worker("reader", scripted("Hi."), export=True)
+    ci, ada = program(place), person(place)
+    run = (await ci.start("reader", attachments=[DECK])).body["run"]
+    place.started.append(run)
+    await ci.until(run, "completed")
+    (file,) = (await ci.ask("GET", f"/runs/{run}/files")).body
+    asked = {"params": {"origin": file["origin"], "name": file["name"]}}
+    blobs = blob_folder(place.folder)
+    away = blobs.rename(blobs.with_name("away"))
+    blobs.write_text("in the way")
+    for who in (ci, ada):
+        refused = await who.ask("GET", f"/runs/{run}/files/content", **asked)
+        assert (refused.status, refused.body["code"]) == (503, "BlobsUnreachable"), refused.body
+    blobs.unlink()
+    away.rename(blobs)
+    assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).body == "seven slides"
 
 
 async def test_a_decision_that_is_held_is_taken_back_by_whoever_took_it(place: Place) -> None:

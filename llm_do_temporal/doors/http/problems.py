@@ -42,9 +42,7 @@ PROBLEM_TYPES = {
     409: ProblemType("Somebody else was first, or it cannot be decided any more.", (DecisionRefused,), _AGAIN),
     422: ProblemType("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
     424: ProblemType("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
-    503: ProblemType(
-        "The Temporal server, or the blob store, cannot be reached.", (ConnectionFailed,), "Send it again later."
-    ),
+    503: ProblemType("The Temporal server or blob store is unreachable.", (ConnectionFailed,), "Send it again later."),
     500: ProblemType("That did not work.", (LlmDoError,)),
     400: ProblemType("The request cannot be read.", (UsageError,), _DOCS),
     401: ProblemType("The token is missing or unknown.", (AccessRefused,), "`llm-do-temporal token create` makes one."),

@@ -2,7 +2,7 @@
 
 from llm_do_temporal.doors.values.base import mistakes_in
 from llm_do_temporal.doors.values.experiments import (
-    CaseOutcome,
+    ExperimentCaseResult,
     ExperimentComparison,
     ExperimentFacts,
     ExperimentResults,
@@ -47,9 +47,9 @@ __all__ = [
     "Answer",
     "AskedQuestion",
     "BatchItems",
-    "CaseOutcome",
     "ChangedFile",
     "ChangedLines",
+    "ExperimentCaseResult",
     "ExperimentComparison",
     "ExperimentFacts",
     "ExperimentResults",

@@ -110,7 +110,7 @@ class ExperimentFacts(ResponseValue):
         )
 
 
-class CaseOutcome(ResponseValue):
+class ExperimentCaseResult(ResponseValue):
     """Result of one repeat of a case."""
 
     case: str
@@ -130,7 +130,7 @@ class CaseOutcome(ResponseValue):
     seconds: float | None
 
     @classmethod
-    def of(cls, result: CaseResult) -> CaseOutcome:
+    def of(cls, result: CaseResult) -> ExperimentCaseResult:
         """Return the result without configured keys."""
         facts, scores = result.facts, result.scores
         return cls(
@@ -154,7 +154,7 @@ class ExperimentResults(ResponseValue):
     experiment: str
     thresholds: tuple[ThresholdVerdict, ...]
     """Thresholds, each kept or not, over all results so far."""
-    results: tuple[CaseOutcome, ...]
+    results: tuple[ExperimentCaseResult, ...]
     following: int | None
     """`after` of the next part; null: there is no more."""
 
