@@ -18,6 +18,8 @@ KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
 """Names a file with encryption keys, one a line. It is read again when it has changed."""
 TOKEN_VARIABLE = "LLM_DO_TOKEN"  # noqa: S105 - its name
 """Token with which `mcp` speaks for its owner; without one it speaks for a program of this machine."""
+UI_URL_VARIABLE = "LLM_DO_UI_URL"
+"""Names the address of the web page, where the workshop has no `ui_url`."""
 UNDO_VARIABLE = "LLM_DO_UNDO_SECONDS"
 """Seconds for which the page and `approvals watch` hold a decision, so that it can be taken back; 0: not at all."""
 DEFAULT_UNDO_SECONDS = 10

@@ -32,7 +32,6 @@ from llm_do_temporal.storage.blobs import BlobStore
 MODEL_VARIABLE = "LLM_DO_MODEL"
 _AS_NOW = ("rules", "shell", "queues", "search_attributes", "live_text", "workshop_has_sandbox")
 """Settings that a fork takes from the workshop and the worker service of now, whatever the other run had."""
-UI_URL_VARIABLE = "LLM_DO_UI_URL"
 NOTIFY_VARIABLE = "LLM_DO_NOTIFY"
 
 
@@ -51,7 +50,7 @@ def _notify(workshop: Workshop) -> NotifySettings:
     """Return the targets that a run notifies; none where the worker service is told so."""
     if os.environ.get(NOTIFY_VARIABLE, "").lower() == "off":
         return NotifySettings()
-    return notify_settings(workshop.config, os.environ.get(UI_URL_VARIABLE))
+    return notify_settings(workshop.config, os.environ)
 
 
 def _set_up(loaded: LoadedRun, start: StartRunInput, recorded: ForkIndex | None) -> LoadedRun:

@@ -14,20 +14,19 @@ from llm_do_temporal.redaction.hidden_characters import made_visible
 
 MAX_FIELD_CHARS = 500
 """Longest text that a field of a form has to be edited in."""
-REQUIRED = ("decision",)
 _ARGUMENT = "change_"
 _TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
 
 
-def fields_of(question: AskedQuestion) -> dict[str, Any]:
-    """Return the fields as properties of a JSON Schema: the decision, a reason, and each short argument."""
+def form_schema(question: AskedQuestion) -> dict[str, Any]:
+    """Return the JSON Schema of the form about a question: the decision, a reason, and each short argument."""
     fields: dict[str, Any] = {
         "decision": {"type": "string", "enum": ["approve", "reject"], "description": "Whether the call may be made."},
         "reason": {"type": "string", "description": "What the worker is told, for a rejection."},
     }
     for name, value in _editable(question).items():
         fields[f"{_ARGUMENT}{name}"] = {"type": _type_of(question, name), "title": name, "default": value}
-    return fields
+    return {"type": "object", "properties": fields, "required": ["decision"]}
 
 
 def answer_of(question: AskedQuestion, content: Mapping[str, Any]) -> Answer:

@@ -21,7 +21,7 @@ def headline_words(question: AskedQuestion) -> str:
     if question.state in words:
         return words[question.state]
     last = question.votes[-1]
-    return f"{_done(last)} by {by_words(last)}: {question.tool} of {question.worker}"
+    return f"{_done(last)} by {by_words(last.by, last.via)}: {question.tool} of {question.worker}"
 
 
 def call_words(question: AskedQuestion) -> str:
@@ -34,18 +34,17 @@ def call_words(question: AskedQuestion) -> str:
 
 def vote_words(vote: Vote) -> str:
     """Return who has answered what, when and why."""
-    return (
-        f"{_done(vote)} by {by_words(vote)} at {vote.at:%Y-%m-%d %H:%M:%S} UTC{f': {vote.note}' if vote.note else ''}"
-    )
+    why = f": {vote.note}" if vote.note else ""
+    return f"{_done(vote)} by {by_words(vote.by, vote.via)} at {vote.at:%Y-%m-%d %H:%M:%S} UTC{why}"
 
 
 def _done(vote: Vote) -> str:
     return "changed and approved" if vote.decision is DecisionKind.MODIFY else vote.decision.done
 
 
-def by_words(vote: Vote) -> str:
-    """Return who has answered, and at which door."""
-    return f"{vote.by or 'somebody'}{f' via {vote.via}' if vote.via else ''}"
+def by_words(by: str | None, via: str | None) -> str:
+    """Return who has answered, and at which door `via`."""
+    return f"{by or 'somebody'}{f' via {via}' if via else ''}"
 
 
 def circumstances_words(question: AskedQuestion) -> str:

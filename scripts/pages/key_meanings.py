@@ -19,7 +19,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel
 
 from llm_do_temporal.definitions.evaluations.keys import EvaluationFile
-from llm_do_temporal.definitions.schemas.meanings import MEANINGS
+from llm_do_temporal.definitions.schemas.meanings import MEANINGS_FILE
 from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS
@@ -123,7 +123,7 @@ def _capital(text: str) -> str:
 def main(root: Path) -> None:
     """Write the file anew."""
     try:
-        (root / MEANINGS).write_text(render(root), encoding="utf-8")
+        (root / MEANINGS_FILE).write_text(render(root), encoding="utf-8")
     except MeaningError as error:
         raise SystemExit(str(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_RUN_ID_CHARS
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted
-from tests.support.doors.scheduled import YEARLY, made, ran
+from tests.support.doors.scheduled import YEARLY, made, ran, triggered
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
@@ -133,6 +134,19 @@ async def test_overlap_says_what_becomes_of_a_run_that_is_due_while_another_goes
     await schedules.delete(name)
     for run in found.recent:
         await place.client.cancel(run) if (await place.client.status(run)).ended_at is None else None
+
+
+async def test_triggers_within_a_second_begin_one_run(place: Place) -> None:
+    writer(place)
+    name = await made(place, SchedulePlan(cron=YEARLY.cron, overlap="allow-all"))
+    schedules = Schedules(place.client)
+    await asyncio.gather(*(schedules.trigger(name) for _ in range(4)))
+    first = (await ran(place, name)).recent[0]
+    while datetime.now(UTC) < datetime.fromisoformat(first.removeprefix(f"{name}-")) + timedelta(seconds=2):
+        pass
+    await triggered(place, name)  # once that is there, all before it were heard
+    assert len((await schedules.one(name)).recent) < 1 + 4
+    await schedules.delete(name)
 
 
 @pytest.mark.parametrize("hours", [1, 6, 7])

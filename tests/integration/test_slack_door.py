@@ -83,7 +83,7 @@ async def test_who_was_first_elsewhere_is_shown_and_a_late_click_is_told(place: 
         await place.decide(run, id="a1", by="bob")
         await _there(lambda: slack.card(run, "a1", says="approved by bob"))
         await _there(slack.click, ADA, card, APPROVE)
-        await _there(slack.whisper, "already decided: approved by bob")
+        await _there(slack.ephemeral, "already decided: approved by bob")
 
 
 async def test_a_question_that_nobody_answers_in_time_says_so(place: Place, slack: FakeSlack) -> None:
@@ -122,7 +122,7 @@ async def test_a_quorum_counts_on_the_card_and_one_person_counts_once(place: Pla
         card = await _there(lambda: slack.card(run, "a1", says="1 of 2 have agreed"))
         assert "approved by ada via slack" in shown(card)
         await _there(slack.click, ADA, card, APPROVE)
-        await _there(slack.whisper, "'ada' has agreed already")
+        await _there(slack.ephemeral, "'ada' has agreed already")
         await _there(slack.click, BOB, card, APPROVE)
         await _there(lambda: slack.card(run, "a1", says="approved by bob via slack"))
         assert (await place.client.result(run)).output == "Done."
@@ -210,7 +210,7 @@ async def test_a_mention_that_starts_nothing_says_why(place: Place, slack: FakeS
     with begun(place, slack):
         await _there(slack.connected)
         await _there(slack.write, ADA, text)
-        await _there(slack.whisper, told)
+        await _there(slack.ephemeral, told)
     assert slack.cards(None, "") == []
 
 

@@ -18,7 +18,8 @@ import pytest_asyncio
 from lsprotocol import types
 
 from llm_do_temporal.definitions.language.findings import saved_lines
-from tests.support.doors.editor import COMMAND, PATIENCE_SECONDS, Editor, editor
+from tests.support.doors.editor import COMMAND, Editor, editor
+from tests.support.patience import PATIENCE_SECONDS
 
 GOOD = "description: Reads\ntoolsets:\n  delegation: {}\n---\nRead.\n"
 TEXTS = {

@@ -1,7 +1,7 @@
 /** The command "Check Workshop": `llm-do-temporal check` in a terminal of its own. */
 
 import * as path from "node:path";
-import { ProcessExecution, Task, TaskRevealKind, tasks, TaskScope, window, workspace, type WorkspaceFolder } from "vscode";
+import { ProcessExecution, Task, TaskRevealKind, tasks, window, workspace, type WorkspaceFolder } from "vscode";
 import { readCommand } from "./command";
 import { complain, ID, isOnDisk } from "./server";
 import { workshopOf } from "./workshop";
@@ -21,7 +21,7 @@ export async function checkWorkshop(): Promise<void> {
   try {
     await tasks.executeTask(checkTask(folder, workshopOf(start, folder.uri.fsPath)));
   } catch (error) {
-    void complain(error);
+    void complain("The workshop was not checked", error);
   }
 }
 
@@ -34,7 +34,7 @@ function currentFolder(): WorkspaceFolder | undefined {
 function checkTask(folder: WorkspaceFolder, workshop: string): Task {
   const { program, args } = readCommand(workspace.getConfiguration(ID).get("command"), ["check", "--workshop", workshop]);
   // A process, not a shell: no name of a folder is ever read as a command.
-  const task = new Task({ type: ID }, folder ?? TaskScope.Workspace, "check", ID, new ProcessExecution(program, [...args]), []);
+  const task = new Task({ type: ID }, folder, "check", ID, new ProcessExecution(program, [...args]), []);
   task.presentationOptions = { reveal: TaskRevealKind.Always, clear: true };
   return task;
 }

@@ -10,8 +10,8 @@ export const ID = "llm-do-temporal";
 const CLIENT_OPTIONS: LanguageClientOptions = {
   documentSelector: [
     { scheme: "file", language: "llm-do-worker" },
-    { scheme: "file", pattern: "**/workshop.{yaml,yml}" },
-    { scheme: "file", pattern: "**/*.eval.{yaml,yml}" },
+    { scheme: "file", pattern: "**/workshop.yaml" },
+    { scheme: "file", pattern: "**/*.eval.yaml" },
   ],
   // Markdown of the server comes from files of the workshop: no commands, no HTML.
   markdown: { isTrusted: false, supportHtml: false },
@@ -52,7 +52,7 @@ export class Server {
       await this.client.start();
     } catch (error) {
       await this.end();
-      void complain(error);
+      void complain("The language server did not start", error);
     }
   }
 
@@ -72,13 +72,13 @@ function serverOptions(): ServerOptions {
   return { command: program, args: [...args], options: { cwd: os.homedir() } };
 }
 
-/** Say why there is no server, and lead to the setting. */
-export async function complain(error: unknown): Promise<void> {
+/** Say what did not happen and why, and lead to the setting. */
+export async function complain(what: string, error: unknown): Promise<void> {
   const reason = error instanceof Error ? error.message : String(error);
   const text =
     error instanceof CommandError
       ? reason
-      : `The language server did not start: ${reason}. Is llm-do-temporal installed (from the folder that has your checkout: ${INSTALL}), and does the setting name it?`;
+      : `${what}: ${reason}. Is llm-do-temporal installed (from the folder that has your checkout: ${INSTALL}), and does the setting name it?`;
   const chosen = await window.showErrorMessage(text, "Open Setting", "Copy Install Command");
   if (chosen === "Open Setting") {
     await commands.executeCommand("workbench.action.openSettings", `${ID}.command`);

@@ -3,13 +3,13 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 
-const MARKS = ["workshop.yaml", "workshop.yml"];
+const WORKSHOP_FILE = "workshop.yaml";
 
 /** The nearest folder with a workshop file from `start` up to `root`, else `root`. */
 export function workshopOf(start: string, root: string): string {
   const top = path.resolve(root);
   for (let folder = path.resolve(start); isWithin(folder, top); folder = path.dirname(folder)) {
-    if (MARKS.some((mark) => fs.existsSync(path.join(folder, mark)))) {
+    if (fs.existsSync(path.join(folder, WORKSHOP_FILE))) {
       return folder;
     }
     if (folder === top) {

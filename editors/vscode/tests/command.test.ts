@@ -48,6 +48,10 @@ describe("the workshop of a file", () => {
   it("is the folder that is open, where there is none", () => assert.equal(workshopOf(path.join(root, "other"), root), root));
   it("is never above the folder that is open", () => assert.equal(workshopOf(deep, deep), deep));
   it("is the folder that is open, for files elsewhere", () => assert.equal(workshopOf(os.tmpdir(), shop), shop));
+  it("is not one with a workshop.yml, which the program does not read", () => {
+    fs.writeFileSync(path.join(deep, "workshop.yml"), "");
+    assert.equal(workshopOf(deep, root), shop);
+  });
   it("is not mistaken for a folder whose name begins alike", () => {
     assert.equal(workshopOf(path.join(root, "shop-2"), shop), shop);
   });

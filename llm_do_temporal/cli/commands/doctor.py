@@ -174,11 +174,12 @@ def _isolation(workshop: Workshop) -> Finding:
 def _page(workshop: Workshop) -> Iterator[Finding]:
     """Check whether the approvals page answers, if the workshop or a variable names its address."""
     from llm_do_temporal.client.maintenance.doctor import Finding
+    from llm_do_temporal.definitions.workshop.workshop import page_address
 
-    url = workshop.config.ui_url or os.environ.get("LLM_DO_UI_URL")
-    if not url:
-        return
     try:
+        url = page_address(workshop.config, os.environ)
+        if url is None:
+            return
         status = _ask(url)
     except LlmDoError as error:
         yield Finding("page", "error", error.message, error.next_step)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,7 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
-from llm_do_temporal.signals import leave_when_told
+from llm_do_temporal.signals import leave_when_told, stop_when_told
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.ui.page_server import PageServer
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def ui(
@@ -65,9 +61,7 @@ async def ui(
     page = PageServer(PageOptions(host, port, admission, allowed_host))
     try:
         async with opened(location) as session:
-            loop = asyncio.get_running_loop()
-            for number in _STOPPING:
-                loop.add_signal_handler(number, page.stop)
+            stop_when_told(page.stop)
             announce_page(page)
             say("Ctrl-C stops the page; runs go on.")
             await page.serve(

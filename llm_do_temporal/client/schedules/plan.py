@@ -86,5 +86,5 @@ class SchedulePlan:
 
     @property
     def policy(self) -> SchedulePolicy:
-        """The treatment of runs that meet or were missed, as Temporal has it."""
+        """The treatment of runs that overlap or were missed, as Temporal has it."""
         return SchedulePolicy(overlap=OVERLAPS[self.overlap], catchup_window=self.catch_up)

@@ -127,7 +127,7 @@ class Schedules:
         return [run async for run in every_run(self._temporal, RunFilter(schedule=name), limit=limit)]
 
     async def pause(self, name: str, note: str = "") -> None:
-        """Let no more runs begin; those that go on, go on."""
+        """Begin no more runs; those under way go on."""
         async with self._known(name) as (handle, _):
             await handle.pause(note=note or None)
 

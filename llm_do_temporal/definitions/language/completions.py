@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llm_do_temporal.definitions.language.edited_file import MAX_LIVE_CHARS, EditedFile
+from llm_do_temporal.definitions.language.file_keys import keys_at, values_at
 from llm_do_temporal.definitions.language.names import WorkshopNames
-from llm_do_temporal.definitions.language.outline import keys_at, values_at
 from llm_do_temporal.definitions.language.vocabulary import ANY, NameKind, name_kind
 from llm_do_temporal.definitions.workers.places import named_worker
 from llm_do_temporal.definitions.workers.worker_file import SEPARATOR

@@ -84,7 +84,7 @@ class EditedFile:
         return self.path.relative_to(self.root).as_posix()
 
     @property
-    def place(self) -> WorkerPlace:
+    def worker_place(self) -> WorkerPlace:
         """Place of the worker that the file defines."""
         return WorkerPlace(named_worker(self.path), self.path, self.root)
 
@@ -94,7 +94,7 @@ class EditedFile:
             return ()
         if len(self.text.encode("utf-8", "replace")) > MAX_FILE_BYTES:
             return (Problem(self.label, None, f"larger than {MAX_FILE_BYTES} bytes, the most a file may have"),)
-        return parse_worker(self.text, self.place, sha256="").problems
+        return parse_worker(self.text, self.worker_place, sha256="").problems
 
 
 def edited_file(path: Path, text: str) -> EditedFile | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llm_do_temporal.definitions.language.edited_file import EditedFile
+from llm_do_temporal.definitions.language.file_keys import key_at
 from llm_do_temporal.definitions.language.names import WorkshopNames
-from llm_do_temporal.definitions.language.outline import key_at
 from llm_do_temporal.definitions.language.permissions import permissions_of
 from llm_do_temporal.definitions.language.vocabulary import name_kind
 from llm_do_temporal.definitions.workers.places import named_worker

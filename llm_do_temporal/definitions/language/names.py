@@ -91,7 +91,7 @@ class WorkshopNames:
     @cached_property
     def functions(self) -> list[PythonName]:
         """Functions of the `tools.py` files of a worker's file, the nearest one of each name."""
-        place = self._file.place
+        place = self._file.worker_place
         found: dict[str, PythonName] = {}
         for path in tools_files(place):
             for one in python_names(path, place.root, ast.FunctionDef):
@@ -102,7 +102,7 @@ class WorkshopNames:
     @cached_property
     def classes(self) -> dict[str, PythonName]:
         """Classes of Python files beside the worker and in the workshop, by the reference that names each."""
-        place = self._file.place
+        place = self._file.worker_place
         found: dict[str, PythonName] = {}
         for folder in dict.fromkeys((place.folder, place.root)):
             for path in sorted(folder.glob("*.py"))[:_MAX_MODULES]:
@@ -113,7 +113,7 @@ class WorkshopNames:
     def class_of(self, reference: str) -> PythonName | None:
         """Return the class that `file.py:Class` names; None for one that its file's text does not have."""
         file, colon, name = reference.rpartition(":")
-        place = self._file.place
+        place = self._file.worker_place
         if not colon or Path(file).is_absolute() or ".." in Path(file).parts or "\0" in file:
             return None
         for folder in (place.folder, place.root):

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-MEANINGS = "llm_do_temporal/definitions/schemas/meanings.json"
+MEANINGS_FILE = "llm_do_temporal/definitions/schemas/meanings.json"
 """The file, in a checkout."""
 
 

@@ -13,7 +13,8 @@ from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
 from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
 from llm_do_temporal.definitions.yaml.validation import validate
-from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.environment import UI_URL_VARIABLE
+from llm_do_temporal.errors import SandboxRefusal, UsageError, WorkshopNotFound
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.protection import is_always_protected
@@ -77,15 +78,32 @@ def run_settings(
     )
 
 
-def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> NotifySettings:
-    """Return a run's notification targets; a valid `environment_ui_url` replaces a missing `ui_url`."""
-    ui_url = config.ui_url
-    if ui_url is None and environment_ui_url and config.notify:
+def notify_settings(config: WorkshopConfig, environment: Mapping[str, str]) -> NotifySettings:
+    """Return a run's notification targets, and the address of the page where it can be used."""
+    ui_url = None
+    if config.notify:
         try:
-            ui_url = check_ui_url(environment_ui_url)
-        except ValueError as error:
-            _log.warning("LLM_DO_UI_URL is not used, messages have no links: %s", error)
+            ui_url = page_address(config, environment)
+        except UsageError as error:
+            _log.warning("messages have no links: %s", error)
     return NotifySettings(targets=config.notify, ui_url=ui_url)
+
+
+def page_address(config: WorkshopConfig, environment: Mapping[str, str]) -> str | None:
+    """Return the address of the web page, as the workshop names it, or else LLM_DO_UI_URL; None where neither does.
+
+    Raises UsageError for a variable that is no address.
+    """
+    named = environment.get(UI_URL_VARIABLE)
+    if config.ui_url is not None or not named:
+        return config.ui_url
+    try:
+        return check_ui_url(named)
+    except ValueError as error:
+        raise UsageError(
+            f"{UI_URL_VARIABLE} cannot be used: {error}",
+            next_step="Set it to the address at which people open the page, or leave it out.",
+        ) from None
 
 
 def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:

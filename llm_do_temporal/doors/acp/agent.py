@@ -57,7 +57,7 @@ class WorkerAgent:
         self._worker = worker
         self._version = version
         self._editor: Editor | None = None
-        self._following: dict[str, tuple[asyncio.Task[StopReason], FollowedSession]] = {}
+        self._followed: dict[str, tuple[asyncio.Task[StopReason], FollowedSession]] = {}
         self._named: set[str] = set()
         """Sessions that this agent has named; it begins no others."""
         self._prompted: set[str] = set()
@@ -93,12 +93,12 @@ class WorkerAgent:
 
     async def load_session(self, session_id: str, cwd: str, **_more: Any) -> LoadSessionResponse:
         """Show a session from its beginning, and go on with it."""
-        await self._go_on(session_id, told=0)
+        await self._go_on(session_id, shown_events=0)
         return LoadSessionResponse()
 
     async def resume_session(self, session_id: str, cwd: str, **_more: Any) -> ResumeSessionResponse:
         """Go on with a session whose words the editor has kept."""
-        await self._go_on(session_id, told=None)
+        await self._go_on(session_id, shown_events=None)
         return ResumeSessionResponse()
 
     async def list_sessions(
@@ -131,7 +131,7 @@ class WorkerAgent:
 
     async def close(self) -> None:
         """Leave all sessions; their runs go on."""
-        tasks = [task for task, _ in self._following.values()]
+        tasks = [task for task, _ in self._followed.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -150,7 +150,7 @@ class WorkerAgent:
             await self._tell(session_id, _GOES_ON)
         if session_id in self._cancelled:
             await self._service.cancel(self._who, session_id)
-        task, _ = self._follow(session_id, told=0 if run is None else None)
+        task, _ = self._follow(session_id, shown_events=0 if run is None else None)
         reason = await asyncio.shield(task)
         return "cancelled" if session_id in self._cancelled else reason
 
@@ -162,24 +162,24 @@ class WorkerAgent:
             return None
         return run if (run.worker, run.started_by) == (self._worker, self._who.name) else None
 
-    async def _go_on(self, session_id: str, *, told: int | None) -> None:
+    async def _go_on(self, session_id: str, *, shown_events: int | None) -> None:
         run = await self._known(session_id)
         if run is None:
             raise RequestError.resource_not_found(session_id)
-        if told == 0:
+        if shown_events == 0:
             assert self._editor is not None
             await self._editor.session_update(session_id=session_id, update=update_user_message_text(run.task))
-        if run.ended_at is None or told == 0:
-            task, session = self._follow(session_id, told=told)
+        if run.ended_at is None or shown_events == 0:
+            task, session = self._follow(session_id, shown_events=shown_events)
             await (session.has_caught_up.wait() if run.ended_at is None else asyncio.shield(task))
 
-    def _follow(self, session_id: str, *, told: int | None) -> tuple[asyncio.Task[StopReason], FollowedSession]:
+    def _follow(self, session_id: str, *, shown_events: int | None) -> tuple[asyncio.Task[StopReason], FollowedSession]:
         """Return the task that shows the news of a session, and what it shows; there is one for each session."""
-        found = self._following.get(session_id)
+        found = self._followed.get(session_id)
         if found is None or found[0].done():
             assert self._editor is not None
             session = FollowedSession(self._service, self._who, self._editor, session_id, has_forms=self._has_forms)
-            found = self._following[session_id] = asyncio.create_task(session.show(told)), session
+            found = self._followed[session_id] = asyncio.create_task(session.show(shown_events)), session
         return found
 
     async def _tell(self, session_id: str, words: str) -> None:

@@ -11,6 +11,7 @@ from acp.helpers import start_tool_call, text_block, tool_content, update_tool_c
 from acp.schema import ToolCallProgress, ToolCallStart, ToolKind
 
 from llm_do_temporal.doors.values import AskedQuestion
+from llm_do_temporal.doors.words import by_words
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.base import ENTRY_PATH
 
@@ -116,5 +117,4 @@ def _title(path: str, words: str) -> str:
 
 
 def _verdict(event: Mapping[str, Any]) -> str:
-    by = f"by {event['by'] or 'somebody'}{' via ' + event['via'] if event.get('via') else ''}"
-    return f"{_DONE.get(str(event['decision']), 'decided')} {by}"
+    return f"{_DONE.get(str(event['decision']), 'decided')} by {by_words(event['by'], event.get('via'))}"

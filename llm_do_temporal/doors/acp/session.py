@@ -11,7 +11,7 @@ from acp.helpers import update_agent_message_text, update_agent_thought_text
 from acp.interfaces import Client as Editor
 from acp.schema import AcceptElicitationResponse, AllowedOutcome, StopReason
 
-from llm_do_temporal.doors.acp import pictures
+from llm_do_temporal.doors.acp import updates
 from llm_do_temporal.doors.acp.calls import SessionCalls
 from llm_do_temporal.doors.forms import answer_of
 from llm_do_temporal.doors.live_words import LiveWords
@@ -26,9 +26,9 @@ _POLL_SECONDS = 0.3
 _NO_ANSWER = (RequestError, ConnectionError, ValueError)
 """Errors of an editor that cannot ask, has gone, or answers with something that is no answer."""
 _ANSWERS = {
-    pictures.APPROVE: Answer(decision=DecisionKind.APPROVE),
-    pictures.REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
-    pictures.REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
+    updates.APPROVE: Answer(decision=DecisionKind.APPROVE),
+    updates.REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
+    updates.REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
 }
 
 
@@ -43,17 +43,20 @@ class FollowedSession:
         self._editor = editor
         self._id = session_id
         self._has_forms = has_forms
-        self._plan, self._calls, self._words = pictures.SessionPlan(), SessionCalls(), LiveWords()
+        self._plan, self._calls, self._words = updates.SessionPlan(), SessionCalls(), LiveWords()
         self._said = False
         self.has_caught_up = asyncio.Event()
         """Set once all is shown that there was when the session began to be followed."""
         self._telling = asyncio.Lock()
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def show(self, told: int | None) -> StopReason:
-        """Show the news of the run until it ends; `told` None: all that there is now was shown before."""
+    async def show(self, shown_events: int | None) -> StopReason:
+        """Show the news of the run until it ends.
+
+        `shown_events`: number of the run's events that the editor has already; None: all there are now.
+        """
         count = await self._service.count_events(self._who, self._id)
-        known, number = count if told is None else told, 0
+        known, number = count if shown_events is None else shown_events, 0
         listening = asyncio.create_task(self._listen())
         try:
             async for event in self._service.events(self._who, self._id):
@@ -64,7 +67,7 @@ class FollowedSession:
                 if number == count or (number > count and event["type"] in ("desk.changed", "approval.decided")):
                     await self._ask_open()
             ended = await self._service.run(self._who, self._id)
-            last = pictures.end_of(ended, said=self._said)
+            last = updates.end_of(ended, said=self._said)
             await self._say(*([] if last is None else [last]))
             return "cancelled" if ended.state == "cancelled" else "end_turn"
         finally:
@@ -120,22 +123,22 @@ class FollowedSession:
 
     async def _answer(self, question: AskedQuestion, call: str) -> Answer | None:
         """Return the person's answer; None where they put the question aside. Raises UsageError."""
-        options = [*pictures.OPTIONS, pictures.FORM_OPTION] if self._has_forms else list(pictures.OPTIONS)
+        options = [*updates.OPTIONS, updates.FORM_OPTION] if self._has_forms else list(updates.OPTIONS)
         given = await self._editor.request_permission(
-            session_id=self._id, tool_call=pictures.call_of(question, call), options=options
+            session_id=self._id, tool_call=updates.call_of(question, call), options=options
         )
         if not isinstance(given.outcome, AllowedOutcome):
             return None
-        if given.outcome.option_id == pictures.FORM and self._has_forms:
-            form = pictures.form_of(question, self._id, call)
+        if given.outcome.option_id == updates.FORM and self._has_forms:
+            form = updates.form_of(question, self._id, call)
             filled = await self._editor.create_elicitation(message=question.summary, mode=form)
             return answer_of(question, filled.content or {}) if isinstance(filled, AcceptElicitationResponse) else None
         if given.outcome.option_id not in _ANSWERS:
             raise UsageError("the editor chose an option that it was not given")
         return _ANSWERS[given.outcome.option_id]
 
-    async def _say(self, *updates: Any) -> None:
-        for update in updates:
+    async def _say(self, *news: Any) -> None:
+        for update in news:
             await self._editor.session_update(session_id=self._id, update=update)
 
 

@@ -19,7 +19,7 @@ from llm_do_temporal.definitions.language.targets import references_to, target_a
 from llm_do_temporal.definitions.yaml.spans import Span, TextPlace
 from llm_do_temporal.definitions.yaml.text_files import unsaved
 from llm_do_temporal.doors.lsp.buffers import Buffers
-from llm_do_temporal.doors.lsp.positions import from_position, to_position, uri_of
+from llm_do_temporal.doors.lsp.positions import place_at, position_of, uri_of
 from llm_do_temporal.errors import UsageError
 
 _KINDS = {
@@ -46,7 +46,7 @@ class Features:
         found = self._buffers.get(params.text_document.uri)
         with unsaved(held_bytes(held)):
             file = None if found is None else found.source
-            yield None if file is None else (file, to_position(file.lines, params.position, encoding))
+            yield None if file is None else (file, place_at(file.lines, params.position, encoding))
 
     def completion(self, params: types.CompletionParams, encoding: str) -> types.CompletionList:
         """Return the words that may stand at a place."""
@@ -134,7 +134,7 @@ class Features:
 
 
 def _range(file: EditedFile, start: TextPlace, end: TextPlace, encoding: str) -> types.Range:
-    return types.Range(from_position(file.lines, start, encoding), from_position(file.lines, end, encoding))
+    return types.Range(position_of(file.lines, start, encoding), position_of(file.lines, end, encoding))
 
 
 def _span_range(file: EditedFile, span: Span, encoding: str) -> types.Range:

@@ -24,7 +24,7 @@ def units(text: str, encoding: str) -> int:
     return len(text.encode(name, "surrogatepass")) // size
 
 
-def to_position(lines: Sequence[str], given: types.Position, encoding: str) -> TextPlace:
+def place_at(lines: Sequence[str], given: types.Position, encoding: str) -> TextPlace:
     """Return the place that an editor means; one beyond a line or the text is its end."""
     line = min(max(given.line, 0), len(lines) - 1)
     if given.line > line:
@@ -38,7 +38,7 @@ def to_position(lines: Sequence[str], given: types.Position, encoding: str) -> T
     return TextPlace(line, column)
 
 
-def from_position(lines: Sequence[str], place: TextPlace, encoding: str) -> types.Position:
+def position_of(lines: Sequence[str], place: TextPlace, encoding: str) -> types.Position:
     """Return a place in the editor's units."""
     line = lines[place.line] if place.line < len(lines) else ""
     return types.Position(line=place.line, character=units(line[: place.column], encoding))
@@ -49,7 +49,7 @@ def whole_line(lines: Sequence[str], number: int, encoding: str) -> types.Range:
     line = lines[number] if number < len(lines) else ""
     start = len(line) - len(line.lstrip())
     ends = (TextPlace(number, start), TextPlace(number, max(start, len(line.rstrip()))))
-    return types.Range(*(from_position(lines, place, encoding) for place in ends))
+    return types.Range(*(position_of(lines, place, encoding) for place in ends))
 
 
 def path_of(uri: str) -> Path | None:

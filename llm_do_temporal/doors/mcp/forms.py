@@ -9,7 +9,7 @@ import json
 
 import mcp_types as types
 
-from llm_do_temporal.doors.forms import REQUIRED, fields_of
+from llm_do_temporal.doors.forms import form_schema
 from llm_do_temporal.doors.values import AskedQuestion
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
@@ -31,14 +31,11 @@ def read_key(key: str) -> tuple[str, str]:
 def form_of(question: AskedQuestion, page: str | None) -> types.ElicitRequest:
     """Return the form; `page` is the address of the web page, None where none is known."""
     return types.ElicitRequest(
-        params=types.ElicitRequestFormParams(
-            message=words_of(question, page),
-            requested_schema={"type": "object", "properties": fields_of(question), "required": list(REQUIRED)},
-        )
+        params=types.ElicitRequestFormParams(message=message_of(question, page), requested_schema=form_schema(question))
     )
 
 
-def words_of(question: AskedQuestion, page: str | None) -> str:
+def message_of(question: AskedQuestion, page: str | None) -> str:
     """Return what a person reads: the call, who wants it, and where all of it can be seen; nothing in it is hidden."""
     shown = made_visible(json.dumps(question.args, ensure_ascii=False, indent=1))
     wanted = f"'{question.worker}' ({question.path}) in run '{question.run}' wants: {question.summary}"

@@ -14,18 +14,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.board import Board
 from llm_do_temporal.doors.slack.cards import APPROVE, OPEN, REASON, REJECT, note, read_mark, reason_form
 from llm_do_temporal.doors.slack_workspace.channel import Bot, SlackChannel, SlackFailed
 from llm_do_temporal.doors.slack_workspace.people import slack_person
-from llm_do_temporal.doors.values import Answer, Failure, SentFile, Start
+from llm_do_temporal.doors.values import Answer, Failure, Start
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 Ack = Callable[..., Awaitable[Any]]
 
 
-class SlackPeople:
-    """Hears people in Slack, and speaks for those whom the workshop's file names."""
+class SlackListeners:
+    """Bolt's listeners: hear people in Slack, and speak for those whom the workshop's file names."""
 
     def __init__(self, service: DoorService, workshop: Path, channel: SlackChannel, board: Board, bot: Bot) -> None:
         self._service = service
@@ -69,9 +69,9 @@ class SlackPeople:
         try:
             value = body["actions"][0].get("value")
             await self._person(*_user(body))
-            await self._channel.ask(str(body.get("trigger_id")), reason_form(read_mark(value), value))
+            await self._channel.open_modal(str(body.get("trigger_id")), reason_form(read_mark(value), value))
         except LlmDoError as refused:
-            await self._whisper(body, refused)
+            await self._tell_refusal(body, refused)
 
     async def reject(self, ack: Ack, body: dict[str, Any]) -> None:
         """Reject for the reason that was typed."""
@@ -83,7 +83,7 @@ class SlackPeople:
     async def start(self, body: dict[str, Any], next: Ack) -> None:  # noqa: A002 - Bolt calls it so
         """Start a run as whoever has mentioned the app; what is said to nobody, or elsewhere, is left alone."""
         event = cast("dict[str, Any]", body["event"])
-        said = re.match(rf"\s*<@{re.escape(self._bot.user)}>\s*(.*)", str(event.get("text") or ""), re.DOTALL)
+        said = re.match(rf"\s*<@{re.escape(self._bot.user_id)}>\s*(.*)", str(event.get("text") or ""), re.DOTALL)
         is_ours = event.get("channel") == self._channel.id and event.get("subtype") in (None, "file_share")
         if said is not None and is_ours and not event.get("bot_id"):
             try:
@@ -91,23 +91,19 @@ class SlackPeople:
             except ConnectionFailed:
                 raise
             except LlmDoError as refused:
-                await self._whisper(event, refused)
+                await self._tell_refusal(event, refused)
         await next()
 
     async def _begin(self, body: dict[str, Any], event: dict[str, Any], words: str) -> None:
         user, team = _user(event)
-        who = await self._person(user, team or (None if body.get("is_ext_shared_channel") else self._bot.team))
+        who = await self._person(user, team or (None if body.get("is_ext_shared_channel") else self._bot.team_id))
         found = re.fullmatch(r"start\s+(\S+)\s*(.*)", _as_typed(words), re.DOTALL)
         if found is None or event.get("thread_ts"):
             raise UsageError(_HELP if found is None else "runs are started in the channel, and not in a thread")
         ts = str(event.get("ts"))
         files = await self._channel.files(ts)
-        try:
-            sent = [{"name": name, "content": b64encode(content)} for name, content in files]
-            attached = tuple(SentFile.model_validate(one) for one in sent)
-            start = Start(worker=found[1], prompt=found[2], attachments=attached)
-        except ValidationError as error:
-            raise UsageError(f"this cannot be started: {error.errors()[0]['msg']}") from None
+        attached = sent_files((name, b64encode(content).decode()) for name, content in files)
+        start = Start.of({"worker": found[1], "prompt": found[2], "attachments": attached})
         run, _ = await self._service.start(who, start, key=f"{self._channel.id} {ts}")
         await self._board.begin(run.run)
 
@@ -122,16 +118,16 @@ class SlackPeople:
             finally:
                 await self._board.refresh(mark.key)
         except LlmDoError as refused:
-            await self._whisper(body, refused)
+            await self._tell_refusal(body, refused)
 
     async def _person(self, user: object, team: object) -> Principal:
-        return await slack_person(self._workshop, user, is_ours=team == self._bot.team)
+        return await slack_person(self._workshop, user, is_ours=team == self._bot.team_id)
 
-    async def _whisper(self, source: dict[str, Any], refused: LlmDoError) -> None:
+    async def _tell_refusal(self, source: dict[str, Any], refused: LlmDoError) -> None:
         told = Failure.of(refused)
         user = _user(source)[0]
         text = f"{told.message}\n{told.next_step}" if told.next_step else told.message
-        await self._channel.whisper(str(user), note(text))
+        await self._channel.post_ephemeral(str(user), note(text))
 
 
 async def serve(
@@ -146,11 +142,11 @@ async def serve(
     bot = await channel.sign_in()
     board = Board(service, channel, bot, page)
     app = AsyncApp(client=channel.web, name=__name__, logger=quiet_log())
-    SlackPeople(service, workshop, channel, board, bot).listen(app)
+    SlackListeners(service, workshop, channel, board, bot).listen(app)
     await board.look()
     handler = AsyncSocketModeHandler(app, app_token, logger=quiet_log())
     try:
-        handler.client.wss_uri = await channel.socket(app_token)
+        handler.client.wss_uri = await channel.open_connection(app_token)
         connected()
         async with asyncio.TaskGroup() as group:
             group.create_task(handler.connect_async())

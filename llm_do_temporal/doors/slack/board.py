@@ -48,7 +48,7 @@ class Board:
             await self._find()
 
     async def keep(self) -> None:
-        """Go round and round. What fails is tried again, and said once."""
+        """Bring the cards up to date every second until cancelled. What fails is tried again, and said once."""
         while True:
             try:
                 await self.round()
@@ -153,7 +153,7 @@ class Board:
 
     async def _change(self, card: Card, message: dict[str, Any], mark: CardMark) -> None:
         try:
-            await self._channel.change(card.ts, message)
+            await self._channel.update(card.ts, message)
         except SlackFailed as failed:
             if failed.error not in ("message_not_found", "cant_update_message", "edit_window_closed"):
                 raise

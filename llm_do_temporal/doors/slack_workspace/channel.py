@@ -79,9 +79,12 @@ class Card:
 class Bot:
     """The app's own user, as the token says."""
 
-    user: str
-    bot: str
-    team: str
+    user_id: str
+    """Id by which messages mention it."""
+    bot_id: str
+    """Id on the messages that it posts."""
+    team_id: str
+    """Id of its workspace."""
 
 
 class SlackChannel:
@@ -96,7 +99,7 @@ class SlackChannel:
         told = await self._call("auth.test", in_channel=False)
         return Bot(str(told.get("user_id")), str(told.get("bot_id")), str(told.get("team_id")))
 
-    async def socket(self, app_token: str) -> str:
+    async def open_connection(self, app_token: str) -> str:
         """Return the address of a new connection. Raises SlackFailed."""
         return str((await self._call("apps.connections.open", in_channel=False, token=app_token)).get("url"))
 
@@ -105,7 +108,7 @@ class SlackChannel:
         below: dict[str, Any] = message if thread is None else {**message, "thread_ts": thread}
         return str((await self._call("chat.postMessage", **below)).get("ts"))
 
-    async def change(self, ts: str, message: dict[str, Any]) -> None:
+    async def update(self, ts: str, message: dict[str, Any]) -> None:
         """Change a message of this door. Raises SlackFailed."""
         await self._call("chat.update", ts=ts, **message)
 
@@ -117,13 +120,13 @@ class SlackChannel:
             if failed.error != "message_not_found":
                 raise
 
-    async def whisper(self, user: str, message: dict[str, Any]) -> None:
+    async def post_ephemeral(self, user: str, message: dict[str, Any]) -> None:
         """Show a message to one person. Raises SlackFailed."""
         await self._call("chat.postEphemeral", user=user, **message)
 
-    async def ask(self, trigger: str, form: dict[str, Any]) -> None:
+    async def open_modal(self, trigger: str, view: dict[str, Any]) -> None:
         """Open a form for whoever has clicked. Raises SlackFailed."""
-        await self._call("views.open", in_channel=False, trigger_id=trigger, view=form)
+        await self._call("views.open", in_channel=False, trigger_id=trigger, view=view)
 
     async def cards(self, bot: Bot, *, since: str = "0") -> list[Card]:
         """Return the cards among the newest messages, the earliest first. Raises SlackFailed."""
@@ -176,9 +179,9 @@ class SlackChannel:
             told = await self._call(method, include_all_metadata=True, limit=_PAGE, **asked)
             for message in _objects(told.get("messages")):
                 yield message
-            following = told.get("response_metadata")
+            metadata = told.get("response_metadata")
             cursor = (
-                str(cast("dict[str, Any]", following).get("next_cursor") or "") if isinstance(following, dict) else ""
+                str(cast("dict[str, Any]", metadata).get("next_cursor") or "") if isinstance(metadata, dict) else ""
             )
             if not cursor:
                 return
@@ -236,7 +239,7 @@ def _pause(failed: SlackApiError) -> float | None:
 def _mark(message: dict[str, Any], event: str, bot: Bot) -> CardMark | None:
     """Return the mark of a message of this very app; None for any other."""
     metadata = message.get("metadata")
-    if message.get("bot_id") != bot.bot or not isinstance(metadata, dict):
+    if message.get("bot_id") != bot.bot_id or not isinstance(metadata, dict):
         return None
     given = cast("dict[str, Any]", metadata)
     try:

@@ -11,8 +11,9 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
+from tests.support.patience import PATIENCE_SECONDS
+
 COMMAND = (sys.executable, "-m", "llm_do_temporal.cli", "lsp")
-PATIENCE_SECONDS = 60
 
 
 class Editor:

@@ -1,5 +1,5 @@
 -- One session of Neovim at the language server, without a screen: what it shows is printed, line by line.
--- The lines between the marks of "attach" are those of docs/how-to/editors.md.
+-- `LLM_DO_SNIPPET` is a file with the Lua of docs/how-to/editors.md.
 local folder, printed = vim.fn.getcwd(), {}
 local function say(text)
   for line in (text .. '\n'):gmatch('(.-)\n') do

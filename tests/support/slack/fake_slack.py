@@ -30,7 +30,7 @@ class FakeSlack:
     def __init__(self) -> None:
         self.messages: dict[str, Message] = {}
         """Messages by their times, those of threads too."""
-        self.whispers: list[Message] = []
+        self.ephemerals: list[Message] = []
         self.forms: list[Message] = []
         self.calls: list[tuple[str, Message]] = []
         self.problems: list[str] = []
@@ -87,7 +87,7 @@ class FakeSlack:
         with self._changed:
             self._changed.wait_for(found_or_left, PATIENCE_SECONDS)
             value = found()
-        said = [shown(one) for one in (*self.messages.values(), *self.whispers)]
+        said = [shown(one) for one in (*self.messages.values(), *self.ephemerals)]
         assert value, f"never happened: {what}\n{said}\n{[method for method, _ in self.calls][-20:]}"
         return value
 
@@ -123,9 +123,9 @@ class FakeSlack:
 
         return self.until(found, f"a thread says {says!r}")
 
-    def whisper(self, says: str) -> Message:
+    def ephemeral(self, says: str) -> Message:
         """Wait until one person is told this."""
-        return self.until(lambda: next((one for one in self.whispers if says in shown(one)), None), f"whisper {says!r}")
+        return self.until(lambda: next((one for one in self.ephemerals if says in shown(one)), None), f"told: {says!r}")
 
     def click(self, user: str, message: Message, action: str, *, team: str = TEAM, **more: Any) -> None:
         """Click a button of a message, and wait until the click is acknowledged."""
@@ -300,7 +300,7 @@ class FakeSlack:
     def _chat_postephemeral(self, asked: Message) -> Message:
         if error := _refusal(asked):
             return error
-        self.whispers.append(asked)
+        self.ephemerals.append(asked)
         return {}
 
     def _views_open(self, asked: Message) -> Message:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.slack.app import SlackPeople, web_client
+from llm_do_temporal.doors.slack.app import SlackListeners, web_client
 from llm_do_temporal.doors.slack.board import Board
 from llm_do_temporal.doors.slack_workspace.channel import Bot, SlackChannel
 from llm_do_temporal.testing import scripted
@@ -28,7 +29,7 @@ class InSlack:
         self.channel = SlackChannel(web_client(BOT_TOKEN, slack.environment["SLACK_API_URL"]), CHANNEL)
         service = DoorService(place.client, place.folder)
         self.board = Board(service, self.channel, ROBOT, None)
-        self.people = SlackPeople(service, place.folder, self.channel, self.board, ROBOT)
+        self.listeners = SlackListeners(service, place.folder, self.channel, self.board, ROBOT)
 
     async def card(self, run: str, question: str = "a1") -> Message:
         """Go round once, and return the card of a question."""
@@ -39,18 +40,18 @@ class InSlack:
     async def press(self, value: Any, *, user: Any = ADA, team: Any = TEAM) -> str:
         """Approve with the value of a button, and return what the person is told."""
         body = {"user": {"id": user, "team_id": team}, "trigger_id": "t", "actions": [{"value": value}]}
-        before = len(self.slack.whispers)
-        await self.people.approve(_acknowledged, body)
-        return "\n".join(map(shown, self.slack.whispers[before:]))
+        before = len(self.slack.ephemerals)
+        await self.listeners.approve(_acknowledged, body)
+        return "\n".join(map(shown, self.slack.ephemerals[before:]))
 
     async def mention(self, words: str, *, files: list[Message] | None = None, **event: Any) -> str:
         """Mention the app, and return what the person is told."""
-        ts = f"16000000{len(self.slack.messages):02}.000100"
+        ts = f"{time.time():.6f}"  # the key of a start, and the server is that of other tests, too
         said = {"user": ADA, "team": TEAM, "channel": CHANNEL, "ts": ts, "text": f"<@{BOT_USER}> {words}", **event}
         self.slack.messages[ts] = {**said, "type": "message", "files": files or []}
-        before = len(self.slack.whispers)
-        await self.people.start({"event": said}, _acknowledged)
-        return "\n".join(map(shown, self.slack.whispers[before:]))
+        before = len(self.slack.ephemerals)
+        await self.listeners.start({"event": said}, _acknowledged)
+        return "\n".join(map(shown, self.slack.ephemerals[before:]))
 
 
 async def _acknowledged(**_more: Any) -> None:

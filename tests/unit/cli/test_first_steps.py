@@ -207,6 +207,13 @@ def test_doctor_says_what_is_wrong_with_a_workshop(run: Run, tmp_path: Path) -> 
     assert found["page"]["message"] == f"http://{NOBODY} does not answer (ConnectError)"
 
 
+def test_doctor_says_that_the_address_of_the_page_is_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("model: offline:echo\n")
+    code, found = doctor(run, LLM_DO_UI_URL="approvals.example.com")
+    assert code == 1
+    assert found["page"]["message"].startswith("LLM_DO_UI_URL cannot be used: it is an address")
+
+
 def test_doctor_names_variables_that_are_missing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text(
         "models: {local: {model: 'openai-chat:x', api_key_env: LOCAL_KEY}}\n"

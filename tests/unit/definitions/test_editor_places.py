@@ -10,7 +10,7 @@ from lsprotocol import types
 from llm_do_temporal.definitions.language.edited_file import edited_file
 from llm_do_temporal.definitions.yaml.cursor import cursor_at
 from llm_do_temporal.definitions.yaml.spans import TextPlace, spans
-from llm_do_temporal.doors.lsp.positions import from_position, path_of, to_position
+from llm_do_temporal.doors.lsp.positions import path_of, place_at, position_of
 
 KeyPath = tuple[str | int, ...]
 
@@ -75,12 +75,12 @@ def test_the_text_of_a_value_is_found_within_its_quotes(written: str, exact: str
     [("utf-16", 3, 2), ("utf-16", 4, 3), ("utf-8", 5, 2), ("utf-32", 2, 2), ("utf-16", 99, 4), ("utf-16", 2, 1)],
 )
 def test_columns_are_counted_in_the_editors_units(encoding: str, character: int, column: int) -> None:
-    assert to_position(["a😀bc"], types.Position(0, character), encoding) == TextPlace(0, column)
+    assert place_at(["a😀bc"], types.Position(0, character), encoding) == TextPlace(0, column)
 
 
 def test_places_beyond_the_text_are_its_end() -> None:
-    assert to_position(["ab", "c"], types.Position(9, 9), "utf-16") == TextPlace(1, 1)
-    assert from_position(["ab"], TextPlace(5, 3), "utf-16") == types.Position(5, 0)
+    assert place_at(["ab", "c"], types.Position(9, 9), "utf-16") == TextPlace(1, 1)
+    assert position_of(["ab"], TextPlace(5, 3), "utf-16") == types.Position(5, 0)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, edited_file
-from llm_do_temporal.definitions.language.outline import keys_at
+from llm_do_temporal.definitions.language.file_keys import keys_at
 from llm_do_temporal.definitions.schemas.meanings import key_meanings
 from llm_do_temporal.definitions.schemas.published import SchemaName, published_json, published_schema
 from llm_do_temporal.definitions.starter import make_workshop, modeline
@@ -126,7 +126,9 @@ def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | i
 def test_a_worker_that_the_reader_takes_fits(tmp_path: Path, front: str) -> None:
     file = edited_file(tmp_path / "a.worker", f"{front}\n---\nRead.\n")
     assert file is not None
-    assert [one for one in parse_worker(file.text, file.place, sha256="").problems if one.severity == "error"] == []
+    assert [
+        one for one in parse_worker(file.text, file.worker_place, sha256="").problems if one.severity == "error"
+    ] == []
     value = parse_yaml(file.front, file="a")[0].value
     assert jsonschema.Draft202012Validator(published_schema("worker")).is_valid(value)
 

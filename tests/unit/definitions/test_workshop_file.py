@@ -13,8 +13,9 @@ from llm_do_temporal.definitions.workshop.workshop import (
     model_aliases,
     notify_settings,
     own_queues,
+    page_address,
 )
-from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
+from llm_do_temporal.errors import DefinitionError, UsageError, WorkshopNotFound
 from llm_do_temporal.policy.approvals import Mode, Rule, Ruling
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from tests.support.workshops.workshop_folder import WorkshopFolder
@@ -95,7 +96,18 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
     assert (config.approvals.timeout, config.approvals.remind_after) == (72 * 3600, 24 * 3600)
     assert (config.max_depth, config.on_refusal) == (0, "abort")
     assert config.notify[0].events == (NotifyEvent.RUN_FAILED,)
-    assert notify_settings(config, "https://elsewhere.example").ui_url == "https://approvals.example.com"
+    assert (
+        notify_settings(config, {"LLM_DO_UI_URL": "https://elsewhere.example"}).ui_url
+        == "https://approvals.example.com"
+    )
+
+
+@pytest.mark.parametrize("given", ["a.example", "ftp://a.example", "https://", "https://a.example/?x=1", "https://a b"])
+def test_a_variable_that_is_no_address_of_a_page_is_refused_by_name(given: str) -> None:
+    with pytest.raises(UsageError, match="LLM_DO_UI_URL cannot be used"):
+        page_address(WorkshopConfig(), {"LLM_DO_UI_URL": given})
+    named = WorkshopConfig(ui_url="https://a.example")
+    assert page_address(named, {"LLM_DO_UI_URL": given}) == "https://a.example"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +120,7 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
 )
 def test_the_page_may_be_named_by_a_variable(given: str, used: str | None) -> None:
     target = NotifyTarget(url="https://a.example", secret_env="HOOK_SECRET")
-    assert notify_settings(WorkshopConfig(notify=(target,)), given).ui_url == used
+    assert notify_settings(WorkshopConfig(notify=(target,)), {"LLM_DO_UI_URL": given}).ui_url == used
 
 
 @pytest.mark.parametrize(

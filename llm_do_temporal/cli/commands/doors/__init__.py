@@ -1,1 +1,1 @@
-"""Commands of the doors for other programs."""
+"""Commands of the doors for other programs, of tokens, and of schedules."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.cli.commands.doors.pipes import begin_pipes, check_packages, check_pipes
+import os
+import stat
+import sys
+from typing import TextIO
+
+from llm_do_temporal.cli.commands.doors.pipes import begin_pipes, check_packages
 from llm_do_temporal.cli.options import Location
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.signals import leave_when_told
 
 
@@ -22,7 +28,7 @@ async def acp(
     """
     leave_when_told()
     check_packages("the Agent Client Protocol", "acp", "acp")
-    check_pipes("acp")
+    _check_pipes()
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.start import load_local_worker
     from llm_do_temporal.doors.acp.transport import serve
@@ -34,3 +40,22 @@ async def acp(
         begin_pipes("an editor")
         await serve(DoorService(session.client, session.workshop, embedded=session.embedded), worker)
     return 0
+
+
+def _check_pipes() -> None:
+    """Raise UsageError where stdin or stdout is a file or closed: no editor is at the other end."""
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        if not _is_pipe(stream):
+            raise UsageError(
+                f"acp speaks to an editor over pipes, and its {name} is none",
+                next_step="Name it in the settings of an editor, which starts it: docs/how-to/acp.md.",
+            )
+
+
+def _is_pipe(stream: TextIO | None) -> bool:
+    try:
+        descriptor = -1 if stream is None else stream.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -14,13 +12,11 @@ from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.environment import TOKEN_VARIABLE
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.signals import leave_when_told
+from llm_do_temporal.signals import leave_when_told, stop_when_told
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.doors.service import DoorService
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def mcp(
@@ -71,8 +67,7 @@ async def _serve_http(session: Session, host: str, port: int, allowed: tuple[str
     what = "the MCP server"
     check_names(host, allowed, what=what)
     server = AppServer(listen(host, port, what=what))
-    for number in _STOPPING:
-        asyncio.get_running_loop().add_signal_handler(number, server.stop)
+    stop_when_told(server.stop)
     address = shown_address(host, server.port)
     hosts = own_hosts(host, server.port, *allowed)
     tokens = TokenFile.of_workshop(session.workshop)
@@ -90,8 +85,7 @@ def _service(session: Session) -> DoorService:
 
 
 def _page(session: Session) -> str | None:
-    """Return the address of the web page, as the workshop or LLM_DO_UI_URL names it; None where neither does."""
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop.workshop import WorkshopConfig, load_workshop, page_address
 
-    named = None if session.workshop is None else load_workshop(session.workshop).config.ui_url
-    return (named or os.environ.get("LLM_DO_UI_URL") or "").rstrip("/") or None
+    config = WorkshopConfig() if session.workshop is None else load_workshop(session.workshop).config
+    return page_address(config, os.environ)

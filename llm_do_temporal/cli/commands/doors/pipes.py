@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from llm_do_temporal.cli.text import PROGRAM, say
 from llm_do_temporal.errors import UsageError
@@ -29,31 +28,12 @@ def check_packages(what: str, extra: str, *modules: str) -> None:
         )
 
 
-def check_pipes(what: str) -> None:
-    """Raise UsageError where stdin or stdout is a file or closed: no program is at the other end."""
-    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
-        if not _is_pipe(stream):
-            raise UsageError(
-                f"{what} speaks to an editor over pipes, and its {name} is none",
-                next_step="Name it in the settings of an editor, which starts it: docs/how-to/acp.md.",
-            )
-
-
 def begin_pipes(who: str) -> None:
     """Say at a terminal who starts this; from here on Ctrl-C ends the process, also while a thread waits for stdin."""
     signal.signal(signal.SIGINT, _leave)
     with suppress(AttributeError, ValueError):  # closed
         if sys.stdin.isatty():
             say(f"{who} starts this; it speaks JSON on stdin; Ctrl-C ends it")
-
-
-def _is_pipe(stream: TextIO | None) -> bool:
-    try:
-        descriptor = -1 if stream is None else stream.fileno()
-        mode = os.fstat(descriptor).st_mode
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:

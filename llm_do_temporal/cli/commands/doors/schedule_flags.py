@@ -28,7 +28,7 @@ _FILES = Group("Files", sort_key=4)
 @Parameter(name="*", group=_TIMES)
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTimes:
-    """Times at which runs begin, and what becomes of those that meet or are late."""
+    """Times at which runs begin, and what becomes of those that overlap or are late."""
 
     cron: Annotated[
         tuple[str, ...],
@@ -47,7 +47,11 @@ class ScheduleTimes:
     ] = "skip"
     jitter: Annotated[str | None, Parameter(help="Longest random delay, like 5m.")] = None
     catch_up: Annotated[
-        str, Parameter(help="How late a run may begin that no server could begin in time; 10m by default.")
+        str,
+        Parameter(
+            help="How late a run that was missed while no server ran still begins (Temporal's catchup window); "
+            "10m by default."
+        ),
     ] = "10m"
 
     def plan(self) -> SchedulePlan:

@@ -42,7 +42,7 @@ async def create_schedule(
     limits: LimitFlags = LimitFlags(),  # noqa: B008 - frozen
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Have a worker run at times, with the checks of `start` now; its runs are called NAME-TIME.
+    """Run a worker on a schedule. What `start` checks is checked now; runs are called NAME-TIME.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ async def pause_schedule(
     note: str = "",
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Let no more runs begin; those that go on, go on.
+    """Begin no more runs; those under way go on.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ async def backfill_schedule(
     to
         End of that time.
     overlap
-        What becomes of runs that meet; buffer-all by default, one after the other.
+        What becomes of runs that overlap; buffer-all by default, one after the other.
     """
     now = datetime.now(UTC)
     start, end = moment(from_, "--from", now), moment(to, "--to", now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -13,14 +12,13 @@ from llm_do_temporal.cli.commands.doors.pipes import check_packages
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import ConnectionFailed, UsageError
-from llm_do_temporal.signals import leave_when_told
+from llm_do_temporal.signals import leave_when_told, stop_when_told
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_do_temporal.cli.session import Session
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SLACK = "https://slack.com/api/"
 _REFUSED = "docs/how-to/slack.md has the app's scopes; the app must be in the channel."
 _UNREACHABLE = "Look whether this machine reaches slack.com, or the address in SLACK_API_URL, where that is set."
@@ -72,8 +70,7 @@ async def _serve(
             lambda: say(f"asking in {where} of Slack; Ctrl-C stops that, and runs go on"),
         )
     )
-    for number in _STOPPING:
-        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    stop_when_told(serving.cancel)
     try:
         await serving
     except asyncio.CancelledError:
@@ -86,7 +83,7 @@ async def _serve(
 def _channel(workshop: Path, flag: str | None) -> tuple[str, str | None]:
     """Return the channel, and the address of the web page where one is known. Raises UsageError, DefinitionError."""
     from llm_do_temporal.definitions.workshop.slack_settings import check_channel
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop.workshop import load_workshop, page_address
 
     config = load_workshop(workshop).config
     channel = flag or config.slack.channel
@@ -100,7 +97,7 @@ def _channel(workshop: Path, flag: str | None) -> tuple[str, str | None]:
         raise UsageError(f"'{channel[:40]}' is no channel: {error}") from None
     if not config.slack.people:
         say("nobody can decide in Slack yet: `slack: {people: {U0123ABCD: ada}}` of workshop.yaml names people")
-    return channel, (config.ui_url or os.environ.get("LLM_DO_UI_URL") or "").rstrip("/") or None
+    return channel, page_address(config, os.environ)
 
 
 def _token(variable: str) -> str:

@@ -1,4 +1,4 @@
-"""The wire between a door and its Temporal server, on which the door is killed before or after any of its requests."""
+"""A proxy between a door and its Temporal server, which kills the door before or after any of its requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moment(StrEnum):
     AFTER = "before its answer is heard"
 
 
-class MortalWire:
+class KillingProxy:
     """A proxy in front of a Temporal server, which kills the process that sends a certain request, once."""
 
     def __init__(self, server: str) -> None:
@@ -93,8 +93,8 @@ class MortalWire:
 class _Connection:
     """One connection of a door, in both directions."""
 
-    def __init__(self, wire: MortalWire, door: socket.socket, server: socket.socket, port: int) -> None:
-        self._wire = wire
+    def __init__(self, proxy: KillingProxy, door: socket.socket, server: socket.socket, port: int) -> None:
+        self._proxy = proxy
         self._door = door
         self._server = server
         self._port = port
@@ -112,7 +112,7 @@ class _Connection:
         """Return whether a frame of the door is passed on."""
         if kind != _HEADERS:
             return True
-        moment = self._wire.sends(self._port)
+        moment = self._proxy.sends(self._port)
         if moment is Moment.AFTER:
             self._fatal_stream = stream
         return moment is not Moment.BEFORE
@@ -121,7 +121,7 @@ class _Connection:
         """Return whether a frame of the server is passed on."""
         if kind != _HEADERS or stream != self._fatal_stream:
             return True
-        self._wire.kill(self._port)
+        self._proxy.kill(self._port)
         return False
 
     def _pump(self, source: socket.socket, target: socket.socket, skip: int, seen: Callable[[int, int], bool]) -> None:

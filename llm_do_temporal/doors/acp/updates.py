@@ -1,4 +1,4 @@
-"""Pictures for an editor: events of a run as updates of a session, questions as requests for permission."""
+"""Updates of a session from the events of its run, and requests for permission from its questions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from acp.schema import (
 )
 
 from llm_do_temporal.doors.acp.calls import KINDS
-from llm_do_temporal.doors.forms import REQUIRED, fields_of
+from llm_do_temporal.doors.forms import form_schema
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.messages.base import ENTRY_PATH
 
@@ -75,8 +75,7 @@ def call_of(question: AskedQuestion, name: str) -> ToolCallUpdate:
 
 def form_of(question: AskedQuestion, session: str, call: str) -> ElicitationFormSessionMode:
     """Return the form in which a question can be answered with changes or a reason."""
-    schema = {"type": "object", "properties": fields_of(question), "required": list(REQUIRED)}
-    asked = ElicitationSchema.model_validate(schema)
+    asked = ElicitationSchema.model_validate(form_schema(question))
     return ElicitationFormSessionMode(session_id=session, tool_call_id=call, requested_schema=asked)
 
 

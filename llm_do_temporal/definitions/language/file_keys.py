@@ -1,4 +1,4 @@
-"""Outline of a kind of file: which keys and values may stand at a path, and their meanings, read from its schema."""
+"""Keys of a kind of file: which keys and values may stand at a path, and their meanings, read from its schema."""
 
 from __future__ import annotations
 
