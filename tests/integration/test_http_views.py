@@ -186,6 +186,7 @@ async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) ->
     for who in (ci, ada):
         refused = await who.ask("GET", f"/runs/{run}/files/content", **asked)
         assert (refused.status, refused.body["code"]) == (503, "BlobsUnreachable"), refused.body
+        assert str(place.folder) not in str(refused.body)
     blobs.unlink()
     away.rename(blobs)
     assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).body == "seven slides"

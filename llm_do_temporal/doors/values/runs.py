@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import RequestBody, RequestValue, ResponseValue
-from llm_do_temporal.errors import KeyMismatch, LlmDoError
+from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
@@ -151,10 +151,16 @@ class Failure(ResponseValue):
 
     @classmethod
     def of(cls, error: LlmDoError) -> Failure:
-        """Return the error without configured API keys; of a missing encryption key only its id."""
+        """Return the error without configured API keys; of a missing encryption key only its id.
+
+        Where the blob store is, no program is told.
+        """
         if isinstance(error, KeyMismatch):
             message = f"this is encrypted with the key '{error.key}', which is missing or another one at this door"
             return cls(code=error.code, message=message, next_step="Whoever runs the server gives it the key.")
+        if isinstance(error, BlobsUnreachable):
+            step = "Try again later; whoever runs the server finds the reason in its log."
+            return cls(code=error.code, message="the blob store cannot be used", next_step=step)
         told = without_keys({"message": error.message, "next_step": error.next_step})
         return cls(code=error.code, **told)
 
