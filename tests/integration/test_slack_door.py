@@ -12,10 +12,12 @@ from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack import app
 from llm_do_temporal.doors.slack_workspace.channel import SlackChannel
+from llm_do_temporal.doors.slack_workspace.people import READER
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.slack.fake_slack import ADA, APP_TOKEN, BOB, BOT_TOKEN, CHANNEL, FakeSlack, actions, shown
+from tests.support.slack.in_slack import parked
 from tests.support.slack.slack_process import PEOPLE, begun, said, variables
 
 APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
@@ -195,6 +197,21 @@ async def test_a_mention_starts_one_run_with_its_files_however_often_it_is_sent(
         assert len(slack.cards(run, "")) == 1
     assert (place.folder / "x.txt").read_text() == "a < b"
     assert [one.worker for one in await place.client.runs() if one.started_by == "ada"].count("hand") == 1
+
+
+async def test_files_of_one_name_are_all_attached(place: Place) -> None:
+    async with parked(place) as (door, _):
+        files = [door.slack.file("image.png", content) for content in (b"one", b"two", b"three")]
+        assert await door.mention("start writer go", files=files) == ""
+        (card,) = door.slack.cards(None, "")
+        run = card["metadata"]["event_payload"]["run"]
+        place.started.append(run)
+        service = DoorService(place.client, place.folder)
+        attached = {
+            one.name: (await service.file(READER, run, "given", one.name))[0]
+            for one in await service.files(READER, run)
+        }
+        assert attached == {"image.png": b"one", "2-image.png": b"two", "3-image.png": b"three"}
 
 
 @pytest.mark.parametrize(

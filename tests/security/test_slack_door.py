@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack_workspace.channel import MAX_FILE_BYTES, SlackFailed
-from llm_do_temporal.doors.slack_workspace.people import READER
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -263,21 +261,6 @@ async def test_a_file_with_an_odd_name_is_written_nowhere(place: Place, name: st
         told = await door.mention("start writer go", files=[file])
         assert told or door.slack.cards(None, "")
         assert not [path for path in place.folder.parent.rglob("passwd*") if path.is_file()]
-
-
-async def test_files_of_one_name_are_all_attached(place: Place) -> None:
-    async with parked(place) as (door, _):
-        files = [door.slack.file("image.png", content) for content in (b"one", b"two", b"three")]
-        assert await door.mention("start writer go", files=files) == ""
-        (card,) = door.slack.cards(None, "")
-        run = card["metadata"]["event_payload"]["run"]
-        place.started.append(run)
-        service = DoorService(place.client, place.folder)
-        attached = {
-            one.name: (await service.file(READER, run, "given", one.name))[0]
-            for one in await service.files(READER, run)
-        }
-        assert attached == {"image.png": b"one", "2-image.png": b"two", "3-image.png": b"three"}
 
 
 async def test_a_giant_file_is_not_attached(place: Place) -> None:

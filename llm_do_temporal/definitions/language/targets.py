@@ -29,22 +29,22 @@ class NameTarget:
 
 
 @dataclass(frozen=True)
-class NamedWorker:
+class WorkerAtPlace:
     """Worker that is named at a place, or whose own file it is."""
 
     worker: str
     span: Span
 
 
-def worker_at(file: EditedFile, spot: TextPlace) -> NamedWorker | None:
+def worker_at(file: EditedFile, spot: TextPlace) -> WorkerAtPlace | None:
     """Return the worker that is meant at a place; None where none is."""
     span = file.span_at(spot)
     if span is None:
         return None
     if file.kind == "worker" and span.path in _OF_ITSELF:
-        return NamedWorker(named_worker(file.path), span)
+        return WorkerAtPlace(named_worker(file.path), span)
     if name_kind(file.kind, span.path, span.role) == "worker" and span.text != "*":
-        return NamedWorker(span.text, span)
+        return WorkerAtPlace(span.text, span)
     return None
 
 

@@ -51,10 +51,7 @@ class FollowedSession:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def show(self, shown_events: int | None) -> StopReason:
-        """Show the news of the run until it ends.
-
-        `shown_events`: number of the run's events that the editor has already; None: all there are now.
-        """
+        """Show the news of the run until it ends, after the events that the editor has; None: all there are now."""
         count = await self._service.count_events(self._who, self._id)
         known, number = count if shown_events is None else shown_events, 0
         listening = asyncio.create_task(self._listen())
