@@ -266,7 +266,7 @@ async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(pla
     listed = await other.ask("GET", "/runs")
     assert (listed.status, listed.body.get("runs")) == (200, []), listed.body
     assert (await other.ask("GET", "/questions")).body == []
-    assert [one["run"] for one in (await ada.ask("GET", "/questions")).body] == [run]
+    assert run in [one["run"] for one in (await ada.ask("GET", "/questions")).body]
     assert (await ada.ask("POST", f"/runs/{run}/cancel")).status == 202
     assert (await ada.until(run, "cancelled"))["error"]["code"] == "RunCancelled"
 
