@@ -80,7 +80,14 @@ class AcpDoor(Door):
         async def load(agent: Any, _process: Process) -> Any:
             await agent.load_session(cwd="/", session_id=run, mcp_servers=[])
             await asyncio.wait_for(editor.was_told.wait(), PATIENCE_SECONDS)
-            return [one for one in (await agent.list_sessions(cwd="/")).sessions if one.session_id == run]
+            # The last words may be heard before the run has ended, and it is listed a moment later still.
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    listed = (await agent.list_sessions(cwd="/")).sessions
+                    found = [one for one in listed if one.session_id == run]
+                    if not str(found[0].title).endswith("(running)"):
+                        return found
+                    await asyncio.sleep(0.1)
 
         (session,) = await self._visit(editor, load)
         # The service may not have taken the answer yet: then the question is still open, and asked once more.
