@@ -26,16 +26,15 @@ async def forecast(service: DoorService, who: Principal, run: str, changes: Fork
 async def fork(service: DoorService, who: Principal, run: str, changes: Fork, *, key: str | None) -> Run:
     """Do a run once more with changes, and return the fork; the same key is the same fork. Its files stay aside."""
     await _check_fork(service, who, run)
-    worker, warnings = (await service.client.status(run)).worker, list[str]()
+    worker = (await service.client.status(run)).worker
 
-    async def prepared() -> StartRunInput:
+    async def prepared(warnings: list[str]) -> StartRunInput:
         plan = await _planned(service, who, run, changes)
         warnings.extend(plan.warnings)
         return plan.prepared(workshop_blobs(service.folder()))
 
     name = None if key is None else run_id(who, worker, f"fork of {run}\0{key}")
-    forked, _ = await service.begin(who, worker, name, changes, prepared)
-    return forked.model_copy(update={"warnings": tuple(warnings)})
+    return (await service.begin(who, worker, name, changes, prepared))[0]
 
 
 async def retry(service: DoorService, who: Principal, run: str, *, key: str | None) -> Run:
@@ -49,7 +48,7 @@ async def retry(service: DoorService, who: Principal, run: str, *, key: str | No
     if not who.is_present:
         await service.check_exported(summary.worker)
 
-    async def prepared() -> StartRunInput:
+    async def prepared(_warnings: list[str]) -> StartRunInput:
         left = await service.client.unfinished(run)
         attempt = await prepare_attempt(service.client.temporal, run, left)
         who.check_mode(attempt.start.mode, has_limits=attempt.start.limits != Limits())

@@ -72,9 +72,8 @@ class DoorService:
         `run` is the id of the run instead. Raises UsageError where key or id have started something else.
         """
         who.check(TokenScope.START)
-        run, warnings = run if key is None else run_id(who, start.worker, key), list[str]()
-        begun, is_new = await self.begin(who, start.worker, run, start, lambda: self.prepare(who, start, warnings))
-        return begun.model_copy(update={"warnings": tuple(warnings)}), is_new
+        run = run if key is None else run_id(who, start.worker, key)
+        return await self.begin(who, start.worker, run, start, lambda warnings: self.prepare(who, start, warnings))
 
     async def begin(
         self,
@@ -82,17 +81,19 @@ class DoorService:
         worker: str,
         run: str | None,
         request: BaseModel | None,
-        prepare: Callable[[], Awaitable[StartRunInput]],
+        prepare: Callable[[list[str]], Awaitable[StartRunInput]],
     ) -> tuple[Run, bool]:
-        """Start `prepare()`'s run under the id `run` (None: a new one). Return it, and whether it is new.
+        """Start `prepare(warnings)`'s run under the id `run` (None: a new one). Return it, and whether it is new.
 
-        Raises UsageError where that id has started something else than the `request` asks for.
+        `prepare` adds what may fail to the list that it is given; the run that is returned has these warnings. Raises
+        UsageError where that id has started something else than the `request` asks for.
         """
         who.check(TokenScope.START)
         digest = "" if run is None else await asyncio.to_thread(_digest, request)
         if run is not None and (earlier := await self._earlier(who, run, worker, digest)) is not None:
             return earlier, False
-        prepared = await prepare()
+        warnings: list[str] = []
+        prepared = await prepare(warnings)
         try:
             run, is_new = await self.client.start(prepared, run=run, digest=digest), True
         except UsageError:
@@ -100,7 +101,8 @@ class DoorService:
             if run is None or await self._earlier(who, run, worker, digest) is None:
                 raise
             is_new = False
-        return Run.of(await self.client.status(run)), is_new
+        begun = Run.of(await self.client.status(run))
+        return begun.model_copy(update={"warnings": tuple(warnings)}), is_new
 
     async def prepare(self, who: Principal, start: Start, warnings: list[str]) -> StartRunInput:
         """Return the input of the run's workflow, as far as can be known here; `warnings` get what may fail."""
