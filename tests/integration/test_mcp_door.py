@@ -128,6 +128,19 @@ async def test_an_agent_that_can_do_nothing_special_waits_and_gets_the_result(pl
         assert told(await agent.call_tool("result", {"run": run}))["usage"]["requests"] == 2
 
 
+async def test_an_agent_is_told_once_what_may_make_its_run_fail(place: Place) -> None:
+    writer(place, "Done.")
+    model = "quux:m"
+    given = {"worker": "writer", "prompt": "go", "key": f"monday of {place.queue}", "model": model}
+    async with client(place) as agent:
+        first, again = [told(await agent.call_tool("start", given)) for _ in range(2)]
+    place.started.append(first["run"])
+    (warning,) = first["warnings"]
+    assert "no provider 'quux' is known" in warning
+    assert (again["run"], again["warnings"]) == (first["run"], [])
+    await place.client.cancel(first["run"])
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_person_decides_in_a_form_of_their_own_client(place: Place, era: str) -> None:
     writer(place)

@@ -94,7 +94,7 @@ class _Door:
                 run = params.request_state
                 await self._answer_all(who, run, params.input_responses or {})
             else:
-                run = await self._begin(who, {**given, "worker": worker_name(params.name)})
+                run = (await self._begin(who, {**given, "worker": worker_name(params.name)})).run
                 if _has_tasks(ctx):
                     return await self._task(who, run, "task")
             return await self._settle(ctx, who, run)
@@ -124,12 +124,15 @@ class _Door:
             raise _refused(error) from error
         return {"resultType": "complete"}
 
-    async def _begin(self, who: Principal, given: Mapping[str, Any]) -> str:
+    async def _begin(self, who: Principal, given: Mapping[str, Any]) -> Run:
         start = KeyedStart.of(given)
-        return (await self._service.start(who, start, key=start.key))[0].run
+        return (await self._service.start(who, start, key=start.key))[0]
 
     async def _start(self, ctx: Context, who: Principal, given: dict[str, Any]) -> types.CallToolResult:
-        return _state(await self._service.run(who, await self._begin(who, given)), [])
+        begun = await self._begin(who, given)
+        return _state(
+            await self._service.run(who, begun.run), [], **begun.model_dump(mode="json", include={"warnings"})
+        )
 
     async def _wait(self, ctx: Context, who: Principal, given: dict[str, Any]) -> Any:
         seen = cast("list[object]", given.get("seen") or [])

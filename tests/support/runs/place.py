@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from llm_do_temporal.service.build import ServiceSettings, build_replayer, build
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import register_model
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.histories import record_histories
 from tests.support.servers.session import connection_variables
 
@@ -94,13 +96,18 @@ class Place:
         await self._pending(run, lambda found: {one.id for one in found} == set(ids))
 
     async def _pending(self, run: str, wanted: Callable[[list[Question]], bool]) -> list[Question]:
-        follower = self.client.follow(run)
-        async for event in follower.events():
-            # The follower tells when to look; it may still be reading how it was, so it is not asked how it is.
-            if event.type == "desk.changed":
-                found = await self.client.approvals(run)
-                if wanted(found):
-                    return sorted(found, key=lambda one: int(one.id[1:]))
+        follower, found = self.client.follow(run), list[Question]()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                async for event in follower.events():
+                    # The follower tells when to look; it may still be reading how it was, so it is not asked how it is.
+                    if event.type == "desk.changed":
+                        found = await self.client.approvals(run)
+                        if wanted(found):
+                            return sorted(found, key=lambda one: int(one.id[1:]))
+        except TimeoutError as error:
+            asked = [f"{one.id} {one.request.summary}" for one in found]
+            raise AssertionError(f"these approvals never came; at last there were {asked}") from error
         raise AssertionError(f"the run ended ({follower.view.status}: {follower.view.error}) without these approvals")
 
     async def completed(self, run: str, *wanted: str) -> None:

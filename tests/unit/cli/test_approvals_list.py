@@ -16,6 +16,7 @@ from llm_do_temporal.cli.commands.approvals import approvals
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import OpenQuestions
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.run_filter import RunFilter
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Asked:
 
     questions: list[Question]
     further_runs: int = 0
+    is_working: bool = False
     limits: list[int | None] = field(default_factory=list[int | None])
 
     async def approvals(self, run: str) -> list[Question]:
@@ -35,6 +37,15 @@ class Asked:
         self.limits.append(limit)
         shown = self.questions[:limit]
         return OpenQuestions(shown, [], len(self.questions) - len(shown), self.further_runs)
+
+    async def runs(self, wanted: RunFilter, *, limit: int) -> list[None]:
+        """See LlmDoClient."""
+        assert (wanted.state, limit) == ("open", 1)
+        return [None] * self.is_working
+
+    async def status(self, run: str) -> Any:
+        """See LlmDoClient."""
+        return SimpleNamespace(ended_at=None if self.is_working else run)
 
 
 @pytest.fixture
@@ -80,6 +91,24 @@ async def test_questions_and_runs_that_are_not_shown_are_counted_apart(
     told = capsys.readouterr().err
     assert [line.partition(";")[0] for line in told.splitlines() if "not shown" in line] == words
     assert ("nothing waits for approval" in told) is (questions == runs == 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (None, "runs go on, and may ask: `llm-do-temporal approvals watch` shows what comes"),
+        ("job", "the run goes on, and may ask: `llm-do-temporal approvals watch job` shows what comes"),
+    ],
+)
+async def test_where_nothing_waits_yet_it_says_that_runs_go_on(
+    asked: Asked, capsys: pytest.CaptureFixture[str], run: str | None, words: str
+) -> None:
+    asked.questions = []
+    await approvals(run)
+    assert capsys.readouterr().err.splitlines() == ["nothing waits for approval"]
+    asked.is_working = True
+    await approvals(run)
+    assert capsys.readouterr().err.splitlines() == ["nothing waits for approval", words]
 
 
 async def test_json_has_everything_unless_a_limit_is_given(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
