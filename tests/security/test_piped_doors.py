@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import pytest_asyncio
+from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.doors.message_lines import MAX_LINE_BYTES
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
 from tests.support.doors.piped import Piped, piped
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.runs.place import Place
+from tests.support.runs.place import Place, served
 
 WRITE = 'write_file {"path": "/a.txt", "content": "hi"}'
 ACP = ("acp", "writer")
@@ -58,6 +62,22 @@ NO_MESSAGES = [
 def writer(place: Place) -> None:
     """A worker that does what the prompt says, and asks before it writes."""
     place.worker("writer", "offline:by-hand", toolsets={"filesystem": {}}, export=True)
+
+
+@dataclass
+class Attacked:
+    """A workshop, and a door at its pipes that goes through many attacks."""
+
+    place: Place
+    door: Piped
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def lasting(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Attacked]:
+    async with served(server, tmp_path_factory.mktemp("lasting")) as place:
+        writer(place)
+        async with piped(place, *ACP) as door:
+            yield Attacked(place, door)
 
 
 async def begin_prompt(door: Piped, *blocks: Any) -> tuple[str, int]:
@@ -132,13 +152,11 @@ def padded(method: str, number: int, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 2, 65_535, -1, 70_000, "1", None, 1.5])
-async def test_a_version_that_is_not_known_is_answered_with_ours_or_refused(place: Place, version: Any) -> None:
-    writer(place)
-    async with piped(place, *ACP) as door:
-        early = await door.ask("session/prompt", sessionId="writer-00000000x", prompt=[text(WRITE)])
-        assert early["result"]["stopReason"] == "refusal"
-        said = await door.ask("initialize", protocolVersion=version)
-        assert said.get("result", {"protocolVersion": 1})["protocolVersion"] == 1
+async def test_a_version_that_is_not_known_is_answered_with_ours_or_refused(lasting: Attacked, version: Any) -> None:
+    early = await lasting.door.ask("session/prompt", sessionId="writer-00000000x", prompt=[text(WRITE)])
+    assert early["result"]["stopReason"] == "refusal"
+    said = await lasting.door.ask("initialize", protocolVersion=version)
+    assert said.get("result", {"protocolVersion": 1})["protocolVersion"] == 1
 
 
 async def test_a_forged_or_repeated_answer_decides_nothing(place: Place) -> None:
@@ -163,16 +181,15 @@ async def test_a_forged_or_repeated_answer_decides_nothing(place: Place) -> None
 @pytest.mark.parametrize(
     "outcome", [None, 3, {}, {"outcome": "selected"}, {"outcome": "approved", "optionId": "approve"}], ids=repr
 )
-async def test_an_answer_of_no_known_shape_puts_the_question_aside(place: Place, outcome: Any) -> None:
-    writer(place)
-    async with piped(place, *ACP) as door:
-        session, prompting = await begin_prompt(door, text(WRITE))
-        place.started.append(session)
-        await door.choose((await door.permission())["id"], outcome)
-        await door.ask("session/list")
-        assert [one.is_open for one in await place.client.approvals(session)] == [True]
-        await door.send(json.dumps({"method": "session/cancel", "params": {"sessionId": session}}).encode())
-        assert (await door.answer(prompting))["result"]["stopReason"] == "cancelled"
+async def test_an_answer_of_no_known_shape_puts_the_question_aside(lasting: Attacked, outcome: Any) -> None:
+    place, door = lasting.place, lasting.door
+    session, prompting = await begin_prompt(door, text(WRITE))
+    place.started.append(session)
+    await door.choose((await door.permission())["id"], outcome)
+    await door.ask("session/list")
+    assert [one.is_open for one in await place.client.approvals(session)] == [True]
+    await door.send(json.dumps({"method": "session/cancel", "params": {"sessionId": session}}).encode())
+    assert (await door.answer(prompting))["result"]["stopReason"] == "cancelled"
 
 
 NAMES = [
@@ -189,14 +206,14 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("uri", "name"), NAMES, ids=lambda value: ascii(value)[:40])
-async def test_a_file_has_a_plain_name_or_is_refused(place: Place, uri: str, name: str) -> None:
-    writer(place)
-    async with piped(place, *ACP) as door:
-        session, prompting = await begin_prompt(door, text("hello"), resource(uri))
-        reason = (await door.answer(prompting))["result"]["stopReason"]
+async def test_a_file_has_a_plain_name_or_is_refused(lasting: Attacked, uri: str, name: str) -> None:
+    place, door = lasting.place, lasting.door
+    before = len(door.lines)
+    session, prompting = await begin_prompt(door, text("hello"), resource(uri))
+    reason = (await door.answer(prompting))["result"]["stopReason"]
     if not name:
         assert reason == "refusal"
-        assert b"cannot be attached" in b"".join(door.lines)
+        assert b"cannot be attached" in b"".join(door.lines[before:])
         assert session not in await started(place)
         return
     place.started.append(session)
