@@ -36,6 +36,7 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQ
 from llm_do_temporal.client.views.memos import read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.desk.state import already_decided
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
@@ -298,10 +299,17 @@ class LlmDoClient:
             raise DecisionRefused(text) from failure
         except UsageError as error:
             # The server says "not found" of a run that has ended, too.
-            summary = await self.status(run)
-            raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
+            raise await self._too_late(run, message.id) from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, WorkflowNotReady):
             return None
+
+    async def _too_late(self, run: str, question: str | None) -> DecisionRefused:
+        """Return the refusal of a decision for a run that has ended: it says who was first, where somebody was."""
+        ended = f"run '{run}' has ended: {(await self.status(run)).status}"
+        asked = next((one for one in await self.questions(run) if one.id == question), None)
+        if asked is None or asked.verdict is None:
+            return DecisionRefused(f"{ended}; nothing waits for a decision")
+        return DecisionRefused(f"{already_decided(asked.id, asked.verdict)}; {ended}")
 
     async def decide_many(
         self,

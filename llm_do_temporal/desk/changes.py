@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.json_schema import schema_problems
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, RequestApprovalInput
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
 from llm_do_temporal.policy.uses import canonical
 
 
-def check_change(approval: Approval, decision: Decision) -> None:
+class Asked(Protocol):
+    """Question, as far as it says which answers fit it."""
+
+    @property
+    def id(self) -> str:
+        """Id of the question, like `a3`."""
+        ...
+
+    @property
+    def request(self) -> RequestApprovalInput:
+        """Call that people are asked about."""
+        ...
+
+
+def check_change(approval: Asked, decision: Decision) -> None:
     """Raise DecisionRefused where a decision has arguments that the call cannot take, or lacks them."""
     if decision.decision is not DecisionKind.MODIFY:
         if decision.args is not None:

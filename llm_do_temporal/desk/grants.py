@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from llm_do_temporal.desk.changes import Asked
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import (
     Approval,
@@ -24,7 +25,7 @@ WORKSHOP = "workshop.yaml"
 """Name under which the desk agrees to calls that an entry of `approvals: allow:` lets through."""
 
 
-def check_grant(approval: Approval, decision: Decision) -> None:
+def check_grant(approval: Asked, decision: Decision) -> None:
     """Raise DecisionRefused where a decision grants what it may not grant."""
     grant, call = decision.grant, approval.request.call
     if grant is None:

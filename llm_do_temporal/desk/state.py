@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from llm_do_temporal.desk.changes import check_change
+from llm_do_temporal.desk.changes import Asked, check_change
 from llm_do_temporal.desk.grants import (
     answer_of_desk,
     answer_of_kind,
@@ -106,16 +106,23 @@ def archived(state: DeskState) -> DeskState:
     return state.model_copy(update={"approvals": (), "earlier": earlier, "waited": waits_of(state)})
 
 
+def already_decided(approval_id: str, verdict: Verdict) -> str:
+    """Return the words for whoever decides a question that has this verdict already."""
+    at = verdict.at.isoformat(timespec="seconds")
+    return f"approval '{approval_id}' was already decided: {verdict.decision} by {verdict.by or 'somebody'} at {at}"
+
+
+def check_answer(asked: Asked, decision: Decision) -> None:
+    """Raise DecisionRefused where a decision is none that this question takes, whatever is decided already."""
+    check_change(asked, decision)
+    check_grant(asked, decision)
+
+
 def find_question(state: DeskState, decision: Decision) -> Approval:
     """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken."""
     approval = _named(state, decision)
     if approval.verdict is not None:
-        verdict = approval.verdict
-        by = verdict.by or "somebody"
-        raise DecisionRefused(
-            f"approval '{approval.id}' was already decided: {verdict.decision} by {by} "
-            f"at {verdict.at.isoformat(timespec='seconds')}"
-        )
+        raise DecisionRefused(already_decided(approval.id, approval.verdict))
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
     if approval.held is not None:
@@ -126,8 +133,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
-    check_change(approval, decision)
-    check_grant(approval, decision)
+    check_answer(approval, decision)
     return approval
 
 

@@ -16,7 +16,7 @@ _PIECE_BYTES = 1 << 16
 
 
 class BoundedLines:
-    """Lines of a stream, read one by one; of a line that is too long nothing is kept."""
+    """Lines of a stream, read one by one; blank ones are passed over, and of one that is too long nothing is kept."""
 
     def __init__(self, read: Callable[[int], Awaitable[bytes]], refuse: Callable[[], Awaitable[None]]) -> None:
         """Take the lines of what `read` returns, which is nothing at the end; `refuse` tells of a line too long."""
@@ -29,14 +29,15 @@ class BoundedLines:
         return self
 
     async def __anext__(self) -> bytearray:
-        """Return the next line with its end."""
-        while len(line := await self._next()) > MAX_LINE_BYTES:
-            await self._refuse()
-            while line and not line.endswith(b"\n"):
-                line = await self._next()
-        if not line:
-            raise StopAsyncIteration
-        return line
+        """Return the next line that is not blank, with its end."""
+        while line := await self._next():
+            if len(line) > MAX_LINE_BYTES:
+                await self._refuse()
+                while line and not line.endswith(b"\n"):
+                    line = await self._next()
+            elif not line.isspace():
+                return line
+        raise StopAsyncIteration
 
     async def _next(self) -> bytearray:
         """Return the next line, of one that is too long the next part, or nothing at the end of the stream."""
@@ -46,7 +47,11 @@ class BoundedLines:
                 break
             self._kept += piece
         end = end or len(self._kept)
-        # The line is cut out of its buffer, and not copied: there may be two of the longest at once, and no third.
+        if end <= _PIECE_BYTES:
+            line = self._kept[:end]
+            del self._kept[:end]
+            return line
+        # A long line is cut out of its buffer, and not copied: there may be two of the longest at once, and no third.
         line, self._kept = self._kept, self._kept[end:]
         del line[end:]
         return line

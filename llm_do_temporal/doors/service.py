@@ -25,6 +25,7 @@ from llm_do_temporal.client.views.live_text import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.desk.state import check_answer
 from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, Start, Worker
@@ -162,10 +163,15 @@ class DoorService:
     async def decide(self, who: Principal, run: str, question: str, answer: Answer, *, digest: str) -> AskedQuestion:
         """Decide a question as it was shown with this digest, and return it. The first answer of all doors wins.
 
-        Raises DecisionRefused, which says who was first, and AccessRefused.
+        Raises DecisionRefused, which says who was first, AccessRefused, and UsageError for what is no answer to it.
         """
-        await self.decidable(who, run, question)
-        await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
+        decision = answer.decision_about(question, digest, by=who.name, via=who.via)
+        asked = await self.decidable(who, run, question)
+        try:
+            check_answer(asked, decision)
+        except DecisionRefused as wrong:
+            raise UsageError(wrong.message, next_step=wrong.next_step) from wrong
+        await self.client.decide(run, decision)
         return AskedQuestion.of(await self._question(run, question))
 
     async def decidable(self, who: Principal, run: str, question: str) -> Question:

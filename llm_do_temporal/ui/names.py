@@ -17,6 +17,7 @@ from llm_do_temporal.ui.http_server import is_loopback
 
 PORT = re.compile(r":([0-9]{1,5})\Z")
 SAFE_METHODS = ("GET", "HEAD")
+_MISDIRECTED = "This server does not answer under the name it was called by.\n"
 _ELSEWHERE = ("cross-site", "same-site")
 
 
@@ -57,14 +58,15 @@ def is_from_elsewhere(headers: Headers) -> bool:
 class OnlyByName:
     """ASGI middleware: refuses requests that call the server by a name that is not its own."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], refused: ASGIApp | None = None) -> None:
+        """Guard `app`; `refused` answers the others, with 421; None: in a line of text."""
         self._app = app
         self._hosts = frozenset(hosts)
+        self._refused = refused or PlainTextResponse(_MISDIRECTED, 421)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] == "http" and called_by(Headers(scope=scope), self._hosts) is None:
-            refused = PlainTextResponse("This server does not answer under the name it was called by.\n", 421)
-            await refused(scope, receive, send)
+            await self._refused(scope, receive, send)
             return
         await self._app(scope, receive, send)

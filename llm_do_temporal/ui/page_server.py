@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
-from llm_do_temporal.ui.names import OnlyByName, own_hosts
+from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.programs import BesidePage, Late
 from llm_do_temporal.ui.security.options import Admission, admitted
 from llm_do_temporal.ui.security.settings import UiSettings
@@ -60,15 +61,16 @@ class PageServer(BoundServer):
         temporal_ui: str | None,
         namespace: str = "default",
         embedded: bool = False,
-        build_api: Callable[[], ASGIApp] | None = None,
+        build_api: Callable[[Collection[str]], ASGIApp] | None = None,
     ) -> None:
         """Answer until `stop` is called. `embedded` says whether the client's server is an embedded one.
 
-        `build_api` makes the application that answers programs below `/api/`; None: nothing does.
+        `build_api` makes the application that answers programs below `/api/` under the server's names; None: nothing
+        does.
         """
         settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded, self._undo_seconds)
         page = build_app(settings, client)
-        await self._answer(page if build_api is None else BesidePage(page, OnlyByName(Late(build_api), self._hosts)))
+        await self._answer(page if build_api is None else BesidePage(page, Late(partial(build_api, self._hosts))))
 
 
 def _listen(options: PageOptions) -> socket.socket:

@@ -109,6 +109,18 @@ async def test_a_second_decision_is_told_who_decided_and_when(place: Place) -> N
     await place.client.result(run)
 
 
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+async def test_who_is_late_is_told_who_was_first_also_once_the_run_has_ended(place: Place, answer: str) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    await place.decide(run, answer, id="a1", by="ada")
+    await place.client.result(run)
+    words = f"approval 'a1' was already decided: {answer} by ada at .*; run '{run}' has ended: completed"
+    with pytest.raises(DecisionRefused, match=words):
+        await place.decide(run, id="a1", by="bob")
+    with pytest.raises(DecisionRefused, match=f"^run '{run}' has ended: completed; nothing waits for a decision"):
+        await place.decide(run, id="a2", by="bob")
+
+
 async def test_a_decision_for_an_unknown_run_is_a_mistake_of_the_person_who_sent_it(place: Place) -> None:
     with pytest.raises(UsageError, match="there is no run 'nobody'"):
         await place.decide("nobody", id="a1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import socket
@@ -15,9 +16,10 @@ from llm_do_temporal.doors.http.app import build_api
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.values.json_text import MAX_PARTS
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui import connections
-from tests.support.doors.http_client import PREFIX, person, program
+from tests.support.doors.http_client import PREFIX, Program, person, program
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.servers.sockets import PATIENCE_SECONDS, ask, everything, request, serving, status_of
@@ -75,6 +77,77 @@ async def test_a_value_that_is_none_starts_nothing(place: Place, body: str) -> N
     refused = await person(place).ask("POST", "/runs", content=body.encode(), headers=sent)
     assert (400 <= refused.status < 500, bool(refused.body["detail"])) == (True, True), refused.body
     assert len(await place.client.runs()) == before
+
+
+DECIDES = '{"decision": "approve", "note": "n"}'
+READ_OTHERWISE: dict[str, bytes] = {
+    "a decision twice": b'{"decision": "reject", "decision": "approve"}',
+    "a decision twice, once with an escape": rb'{"decision": "reject", "d\u0065cision": "approve"}',
+    "a key twice inside": b'{"decision": "modify", "args": {"path": "/b.txt", "path": "/c.txt", "content": "x"}}',
+    "a key twice in a list": b'{"decision": "approve", "grant": [{"a": 1, "a": 2}]}',
+    "UTF-16": DECIDES.encode("utf-16"),
+    "UTF-16 with its big end first, and no mark": DECIDES.encode("utf-16-be"),
+    "UTF-32": DECIDES.encode("utf-32"),
+    "a mark in front": b"\xef\xbb\xbf" + DECIDES.encode(),
+    "Latin-1": DECIDES.replace('"n"', '"\xe9"').encode("latin-1"),
+    "half of a surrogate pair in UTF-8": DECIDES.replace('"n"', '"\ud800"').encode("utf-8", "surrogatepass"),
+}
+
+
+@pytest.mark.parametrize("body", READ_OTHERWISE.values(), ids=READ_OTHERWISE.keys())
+async def test_a_body_that_two_readers_read_otherwise_decides_and_starts_nothing(place: Place, body: bytes) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    sent = {"If-Match": (await ada.ask("GET", f"/runs/{run}/questions/a1")).headers["etag"]}
+    sent |= {"Content-Type": "application/json"}
+    refused = await ada.ask("POST", f"/runs/{run}/questions/a1/decision", content=body, headers=sent)
+    assert refused.status == 422, refused.body
+    assert "JSON decode error: " in refused.body["detail"]
+    assert (await ada.ask("GET", f"/runs/{run}/questions/a1")).body["state"] == "open"
+    await place.client.cancel(run)
+
+
+MILLIONS = {
+    "lists": b"[],",
+    "objects": b"{},",
+    "numbers": b"1,",
+    "objects in objects": b'{"":{}},',
+}
+
+
+@pytest.mark.parametrize("value", MILLIONS.values(), ids=MILLIONS.keys())
+async def test_a_body_of_millions_of_values_is_not_made_into_them(place: Place, value: bytes) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    body = b'{"worker": "writer", "input": [' + value * (MAX_PARTS // 2 + 1) * 2 + b"1]}"
+    runs = len(await place.client.runs())
+    gc.collect()
+    before = tracked()
+    refused = await person(place).ask("POST", "/runs", content=body, headers={"Content-Type": "application/json"})
+    assert (refused.status, "commas and brackets" in refused.body["detail"]) == (422, True)
+    assert tracked() - before < 100_000
+    assert len(await place.client.runs()) == runs
+
+
+def tracked() -> int:
+    """Return the number of objects that there are."""
+    return len(gc.get_objects())
+
+
+@pytest.mark.parametrize("known", [None, "", "lldt_nobody"])
+@pytest.mark.parametrize("path", ["/runs", "/runs/x/questions/a1/decision", "/runs/x/forks", "/experiments"])
+async def test_nothing_of_a_body_is_read_without_a_token(place: Place, path: str, known: str | None) -> None:
+    read: list[int] = []
+
+    async def body() -> AsyncGenerator[bytes]:
+        read.append(1)
+        yield b"{}"
+
+    sent = {"Content-Type": "application/json"}
+    refused = await Program(known, place=place).ask("POST", path, content=body(), headers=sent)
+    assert (refused.status, read) == (401, [])
 
 
 async def test_what_is_packed_is_not_unpacked(place: Place) -> None:

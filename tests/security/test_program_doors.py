@@ -16,10 +16,12 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
 from llm_do_temporal.doors.http.app import MAX_BODY_BYTES, build_api
+from llm_do_temporal.doors.http.problems import misdirected
 from llm_do_temporal.doors.mcp.transports import http_app
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.values import ProblemDetails
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui.names import OnlyByName
@@ -99,9 +101,11 @@ async def test_a_page_that_has_taken_over_a_name_reaches_no_door(place: Place, h
     token = make(place, "ada", *TokenScope, is_person=True)
     sent = {"Authorization": f"Bearer {token}", "Host": host}
     api: ASGIApp = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
-    transport = httpx2.ASGITransport(app=OnlyByName(api, HOSTS))
+    transport = httpx2.ASGITransport(app=OnlyByName(api, HOSTS, misdirected()))
     async with httpx2.AsyncClient(transport=transport, base_url=BASE) as client:
-        assert (await client.get(f"{PREFIX}/runs", headers=sent)).status_code == 421
+        refused = await client.get(f"{PREFIX}/runs", headers=sent)
+    assert (refused.status_code, refused.headers["content-type"]) == (421, "application/problem+json")
+    assert ProblemDetails.model_validate(refused.json()).code == "UsageError"
     assert (await post(place, "/mcp", json=INITIALIZE, headers=sent)).status_code in (400, 421)
 
 
@@ -196,7 +200,7 @@ async def test_an_odd_decision_decides_nothing(place: Place, body: Any) -> None:
     tag = (await ada.ask("GET", f"/runs/{run}/questions/a1")).headers["etag"]
     path = f"/runs/{run}/questions/a1/decision"
     refused = await ada.ask("POST", path, json=body, headers={"If-Match": tag})
-    assert refused.status in (409, 422), refused.body
+    assert refused.status == 422, refused.body
     assert (await ada.ask("GET", f"/runs/{run}/questions/a1")).body["state"] == "open"
     assert not list(place.folder.glob("*.txt"))
     await place.client.cancel(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,17 +77,22 @@ async def ui(
     return 0
 
 
-def api_of(client: LlmDoClient, workshop: Path | None, *, embedded: bool) -> Callable[[], ASGIApp] | None:
-    """Return what makes the door for programs beside the page; None where no workshop is known, and so no tokens."""
+def api_of(
+    client: LlmDoClient, workshop: Path | None, *, embedded: bool
+) -> Callable[[Collection[str]], ASGIApp] | None:
+    """Return what makes the door for programs under the page's names; None where no workshop, and so no token, is."""
     if workshop is None:
         return None
 
-    def build() -> ASGIApp:
+    def build(hosts: Collection[str]) -> ASGIApp:
         from llm_do_temporal.doors.http.app import build_api
+        from llm_do_temporal.doors.http.problems import misdirected
         from llm_do_temporal.doors.service import DoorService
         from llm_do_temporal.doors.tokens import TokenFile
+        from llm_do_temporal.ui.names import OnlyByName
 
-        return build_api(DoorService(client, workshop, embedded=embedded), TokenFile.of_workshop(workshop))
+        api = build_api(DoorService(client, workshop, embedded=embedded), TokenFile.of_workshop(workshop))
+        return OnlyByName(api, hosts, misdirected())
 
     return build
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from llm_do_temporal.doors import experiments
-from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Service
+from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Service, TokenFirst
 from llm_do_temporal.doors.values.experiments import (
     ExperimentComparison,
     ExperimentFacts,
@@ -17,7 +17,7 @@ from llm_do_temporal.doors.values.experiments import (
     StartedExperiment,
 )
 
-router = APIRouter(prefix=PREFIX, tags=["evaluations"])
+router = APIRouter(prefix=PREFIX, tags=["evaluations"], route_class=TokenFirst)
 _MEANT = "Id of an experiment, the name of its evaluation, `NAME@-1`, or the beginning of its digest."
 ExperimentId = Annotated[str, Path(description=_MEANT, min_length=1, max_length=300)]
 ExperimentName = Annotated[str, Query(description=_MEANT, min_length=1, max_length=300)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -10,48 +10,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from llm_do_temporal.doors.values import Failure, ProblemDetails, mistakes_in
-from llm_do_temporal.errors import (
-    AccessRefused,
-    ConnectionFailed,
-    DecisionRefused,
-    DefinitionError,
-    KeyMismatch,
-    LlmDoError,
-    UnknownHere,
-    UsageError,
-)
+from llm_do_temporal.doors.values.problem_types import PROBLEM_TYPES
+from llm_do_temporal.errors import LlmDoError, UsageError
 
 MEDIA_TYPE = "application/problem+json"
-_DOCS = "`/api/v1/docs` shows what there is, and what a request may say."
-_AGAIN = "Read it again."
-
-
-class ProblemType(NamedTuple):
-    """Type of the problems of one status."""
-
-    title: str
-    errors: tuple[type[LlmDoError], ...]
-    """Classes of the errors that have the status; without such an error, the first one's name is the `code`."""
-    next_step: str | None = None
-    """Advice where the error has none."""
-
-
-PROBLEM_TYPES = {
-    403: ProblemType("The token does not allow this.", (AccessRefused,)),
-    404: ProblemType("There is no such thing, or the token's owner may not know of it.", (UnknownHere,), _DOCS),
-    409: ProblemType("Somebody else was first, or it cannot be decided any more.", (DecisionRefused,), _AGAIN),
-    422: ProblemType("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
-    424: ProblemType("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
-    503: ProblemType("The Temporal server or blob store is unreachable.", (ConnectionFailed,), "Send it again later."),
-    500: ProblemType("That did not work.", (LlmDoError,)),
-    400: ProblemType("The request cannot be read.", (UsageError,), _DOCS),
-    401: ProblemType("The token is missing or unknown.", (AccessRefused,), "`llm-do-temporal token create` makes one."),
-    405: ProblemType("The path has other methods.", (UsageError,), "`Allow` names them."),
-    412: ProblemType("What would be decided is not what was shown.", (DecisionRefused,), _AGAIN),
-    413: ProblemType("The request is too large.", (UsageError,), "Send fewer or smaller files."),
-    428: ProblemType("The decision does not say what was shown.", (UsageError,), "Send the `ETag` in `If-Match`."),
-}
-"""Problem types by status. An error has the first that fits; those below 500 are raised by routes alone."""
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -72,6 +34,11 @@ def add_handlers(app: FastAPI) -> None:
 def path_item(request: Request) -> dict[str, Any]:
     """Return the routes at the path of the request, by their methods in lower case, as the document has them."""
     return request.app.openapi()["paths"][request.scope["route"].path_format]
+
+
+def misdirected() -> JSONResponse:
+    """Return the answer to a request that calls the server by another name than its own."""
+    return _problem(421, Failure(code=UsageError.__name__, message="the server does not answer under this name"))
 
 
 def _problem(status: int, told: Failure) -> JSONResponse:

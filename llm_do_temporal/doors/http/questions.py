@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Response
 
 from llm_do_temporal.doors import reviews
 from llm_do_temporal.doors.http.problems import problem_responses
-from llm_do_temporal.doors.http.requests import PREFIX, Caller, QuestionId, RunId, Service, Shown, saved
+from llm_do_temporal.doors.http.requests import PREFIX, Caller, QuestionId, RunId, Service, Shown, TokenFirst, saved
 from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.values.runs import Answer, AskedQuestion
 
-router = APIRouter(prefix=PREFIX, tags=["questions"])
+router = APIRouter(prefix=PREFIX, tags=["questions"], route_class=TokenFirst)
 ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
 
 

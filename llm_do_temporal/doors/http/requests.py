@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from difflib import get_close_matches
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from llm_do_temporal.doors.http.problems import path_item
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.tokens import TokenFile, TokenRecord
+from llm_do_temporal.doors.values.json_text import read_json
 from llm_do_temporal.doors.values.runs import MAX_KEY_CHARS, MAX_QUESTION_ID_CHARS
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
@@ -35,19 +38,41 @@ def _service(request: Request) -> DoorService:
     return request.app.state.service
 
 
-def _caller(
-    request: Request, response: Response, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Principal:
-    """Return the owner of the token. Raises HTTPException, UsageError for a query key that the route does not have."""
-    response.headers.update(NO_STORE)
+async def owner_of(request: Request) -> TokenRecord:
+    """Return the facts of the request's token. Raises HTTPException."""
     if any(len(request.headers.getlist(name)) > 1 for name in _SINGLE):
         raise HTTPException(400, f"a header is there twice; of {', '.join(_SINGLE)} there is one")
-    tokens = cast("TokenFile", request.app.state.tokens)
-    record = None if given is None else tokens.find(given.credentials)
+    given = await _bearer(request)
+    record = None if given is None else cast("TokenFile", request.app.state.tokens).find(given.credentials)
     if record is None:
         raise HTTPException(401, "no token, or none that is known here")
+    return record
+
+
+class TokenFirst(APIRoute):
+    """Route that looks at the token before it reads a body, which is JSON that everybody reads alike."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of its requests."""
+        answer = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            request.state.owner = await owner_of(request)
+            return await answer(_StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        return read_json(await self.body())
+
+
+def _caller(request: Request, response: Response, _given: Annotated[Any, Depends(_bearer)]) -> Principal:
+    """Return the owner of the token. Raises UsageError for a query key that the route does not have."""
+    response.headers.update(NO_STORE)
     _check_query(request)
-    return record.principal(VIA)
+    return cast("TokenRecord", request.state.owner).principal(VIA)
 
 
 def _check_query(request: Request) -> None:
@@ -58,12 +83,6 @@ def _check_query(request: Request) -> None:
         close = "".join(f"Did you mean '{one}'? " for one in get_close_matches(key, known, n=1))
         step = f"{close}There are {', '.join(known)}." if known else "It takes none."
         raise UsageError(f"query.{key[:80]}: this route has no such key", next_step=step)
-
-
-def is_known(request: Request) -> bool:
-    """Return whether the token of a request is known at this moment: its answer may go on for days."""
-    token = request.headers["Authorization"].partition(" ")[2].strip()
-    return cast("TokenFile", request.app.state.tokens).find(token) is not None
 
 
 Service = Annotated[DoorService, Depends(_service)]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.exceptions import HTTPException
 
 from llm_do_temporal.client.views.run_list import read_filter
 from llm_do_temporal.doors import forks, views
-from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Key, RunId, Service, is_known, saved
+from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Key, RunId, Service, TokenFirst, owner_of, saved
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
 from llm_do_temporal.doors.values.runs import Run, RunFile, RunsPage, RunsQuery, Start, Worker
 from llm_do_temporal.doors.values.views import BatchItems, RunTree, TranscriptPart
 
-router = APIRouter(prefix=PREFIX, tags=["runs"])
+router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=TokenFirst)
 
 
 def _located(run: Run, response: Response) -> Run:
@@ -84,14 +85,13 @@ async def follow_run(
     request: Request,
 ) -> AsyncIterator[ServerSentEvent]:
     """Send the events of a run as they come, behind the number in `Last-Event-ID`; ends with the event `end`."""
-    async for event in events:
-        if not is_known(request):
-            return
-        yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
-    ended = await service.run(caller, run)
-    if not is_known(request):
-        return
-    yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
+    with suppress(HTTPException):  # a token that is revoked meanwhile ends the stream
+        async for event in events:
+            await owner_of(request)
+            yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
+        ended = await service.run(caller, run)
+        await owner_of(request)
+        yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
 
 
 @router.get("/runs/{run}/files")

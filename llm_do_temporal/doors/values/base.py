@@ -50,8 +50,12 @@ class RequestBody(RequestValue):
 
 def mistakes_in(mistakes: Iterable[Mapping[str, Any]]) -> str:
     """Return what is wrong with a value that a program has sent, place by place, and none of the value itself."""
-    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in islice(mistakes, _MAX_MISTAKES)]
+    told = [f"{'.'.join(map(str, one['loc']))}: {_mistake(one)}" for one in islice(mistakes, _MAX_MISTAKES)]
     return "; ".join(told)[:_MAX_MISTAKE_CHARS]
+
+
+def _mistake(told: Mapping[str, Any]) -> str:
+    return f"{told['msg']}: {told['ctx']['error']}" if told["type"] == "json_invalid" else told["msg"]
 
 
 def check_json(value: object) -> None:

@@ -10,7 +10,8 @@ from llm_do_temporal.doors.message_lines import BoundedLines
 STREAMS: list[tuple[bytes, list[bytes], int]] = [
     (b"", [], 0),
     (b"a\n", [b"a\n"], 0),
-    (b"a\n\nb", [b"a\n", b"\n", b"b"], 0),
+    (b"a\n\nb", [b"a\n", b"b"], 0),
+    (b"\n" * 50 + b"a\n \r\n" + b"\n" * 50 + b"b", [b"a\n", b"b"], 0),
     (b"1234567\n", [b"1234567\n"], 0),
     (b"12345678\nb\n", [b"b\n"], 1),
     (b"12345678", [b"12345678"], 0),
