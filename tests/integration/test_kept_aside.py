@@ -12,6 +12,7 @@ from llm_do_temporal.client.differences.reader import read_account, read_differe
 from llm_do_temporal.client.reviews.patch import read_patch
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import call, scripted
+from tests.support.runs.parked import start_parked, write_call
 from tests.support.runs.place import Place
 
 
@@ -35,3 +36,11 @@ async def test_a_patch_of_what_stayed_aside_makes_the_same_files(place: Place) -
     assert (place.folder / "new.txt").read_text() == "new\n"
     with pytest.raises(UsageError, match=r"'old\.txt' is no longer as it was"):
         await read_patch(place.client, run, place.folder)
+
+
+async def test_a_run_that_waits_for_something_else_has_no_patch_yet(place: Place) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    with pytest.raises(UsageError, match=f"run '{run}' has no changes that wait for a review"):
+        await read_patch(place.client, run, place.folder)
+    await place.decide(run)
+    await place.client.result(run)

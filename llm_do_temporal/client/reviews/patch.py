@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from temporalio.client import Client, WorkflowHistoryEventFilterType
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
 from llm_do_temporal.client.connection.connect import out_of_reach
 from llm_do_temporal.client.connection.errors import translated
@@ -73,6 +73,9 @@ async def _aside(client: Client, run: str) -> CarriedLayer | None:
     """Return all changes of a run that has kept them aside; None for any other run, and one that changed nothing."""
     handle = client.get_workflow_handle(run)
     async with translated(run):
+        # Asked for the end of a run that goes on, the server waits for it, for a while.
+        if (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+            return None
         events = handle.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT)
         last = await anext(events, None)
         if last is None:
