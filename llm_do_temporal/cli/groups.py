@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from llm_do_temporal.cli.options import Location
+    from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.groups import QuestionGroup
     from llm_do_temporal.client.views.inbox import InboxEntry
 
@@ -34,6 +35,8 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
     async with opened(location) as session:
         client = session.client
         found = await read_groups(client) if run is None else await read_run(client, run)
+        is_empty = not (as_json or found.groups or found.locked)
+        nothing = await nothing_waits(client, run, location) if is_empty else ()
     if as_json:
         print_json([group_json(group) for group in found.groups], pretty=True)
         return 0
@@ -41,13 +44,31 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
         print("\n".join(group_lines(group, width_of(sys.stdout), limit or SHOWN_ROWS)), end="\n\n", flush=True)
     if several := [group for group in found.groups if group.key and len(group.entries) > 1]:
         say(f"decide all of a group with: {location.command(f'approve --group {several[0].key[:KEY_CHARS]}')}")
-    elif not found.groups and not found.locked:
-        say("nothing waits for approval")
+    for line in nothing:
+        say(line)
     if found.unlisted:
         say(f"not shown: {_questions(found.unlisted)} of runs that ask more than a list has room for")
     for locked in found.locked:
         say(locked_line(locked))
     return 0
+
+
+async def nothing_waits(client: LlmDoClient, run: str | None, location: Location) -> tuple[str, ...]:
+    """Return lines that say that nothing waits, of a run or of all, and whether that may change: it does after a start.
+
+    They are the same for questions and for groups.
+    """
+    from llm_do_temporal.policy.run_filter import RunFilter
+
+    nothing = "nothing waits for approval"
+    if run is None:
+        goes_on = bool(await client.runs(RunFilter(state="open"), limit=1))
+    else:
+        goes_on = (await client.status(run)).ended_at is None
+    if not goes_on:
+        return (nothing,)
+    who, watch = ("runs go on", "approvals watch") if run is None else ("the run goes on", f"approvals watch {run}")
+    return (nothing, f"{who}, and may ask: `{location.command(watch)}` shows what comes")
 
 
 def group_lines(group: QuestionGroup, width: int | None, limit: int | None = None) -> list[str]:

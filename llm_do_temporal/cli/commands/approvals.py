@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
-from llm_do_temporal.cli.groups import list_groups
+from llm_do_temporal.cli.groups import list_groups, nothing_waits
 from llm_do_temporal.cli.options import Location, Several, check_limit, read_json_object
 from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
@@ -68,8 +68,8 @@ async def approvals(
         return await list_groups(location, run, limit=limit, as_json=as_json)
     async with opened(location) as session:
         found = await _asked(session.client, run, limit, limit or (None if as_json else _MOST_LISTED))
-        nothing = not (as_json or found.questions or found.locked or found.further_runs)
-        may_ask = nothing and await _may_ask(session.client, run)
+        is_empty = not (as_json or found.questions or found.locked or found.further_runs)
+        nothing = await nothing_waits(session.client, run, location) if is_empty else ()
     pending, locked = found.questions, found.locked
     for asking in {question.run for question in pending}:
         shown = [ShownQuestion(each.id, each.request.digest) for each in pending if each.run == asking]
@@ -80,12 +80,8 @@ async def approvals(
         print_table(*questions_table(pending, found.tasks))
         first = pending[0]
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
-    elif nothing:
-        say("nothing waits for approval")
-        if may_ask:
-            goes_on = "runs go on, and may ask" if run is None else "the run goes on, and may ask"
-            watch = " ".join(["approvals watch", *([] if run is None else [run])])
-            say(f"{goes_on}: `{location.command(watch)}` shows what comes")
+    for line in nothing:
+        say(line)
     if left_out := _left_out(found):
         words = " ".join(["approvals", *([] if run is None else [run]), "--limit N"])
         say(f"not shown: {left_out}; `{location.command(words)}` shows more")
@@ -102,15 +98,6 @@ async def _asked(client: LlmDoClient, run: str | None, limit: int | None, most: 
         return await client.all_approvals(limit=most)
     asked = await client.approvals(run)
     return OpenQuestions(asked[:limit], [], len(asked) - len(asked[:limit]), 0)
-
-
-async def _may_ask(client: LlmDoClient, run: str | None) -> bool:
-    """Return whether any run goes on, or this one: right after a start nothing waits yet."""
-    from llm_do_temporal.policy.run_filter import RunFilter
-
-    if run is not None:
-        return (await client.status(run)).ended_at is None
-    return bool(await client.runs(RunFilter(state="open"), limit=1))
 
 
 def _left_out(found: OpenQuestions) -> str:
