@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -51,6 +53,16 @@ async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_witho
     assert (refused.status, refused.body["next_step"]) == (422, "It takes none.")
     assert len(await place.client.runs()) == before
     assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
+
+
+@pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
+@pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
+async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:
+    forged = json.dumps({"part": part, "after": "", "in_vain": 0}).encode()
+    refused = await person(place).ask("GET", f"/runs?page={base64.urlsafe_b64encode(forged).decode()}{filtered}")
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"] == "this address does not name a part of the list"
+    assert refused.body["next_step"] == "Begin again with the first part."
 
 
 async def broken(_service: DoorService, _who: Principal) -> list[Any]:

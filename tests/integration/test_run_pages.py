@@ -120,6 +120,9 @@ async def test_an_open_page_reads_on_where_it_stopped(place: Place) -> None:
     assert again.text.strip() == ""
     for nonsense in ("x", "²", "9" * 5_000):
         assert (await ada.open(f"/runs/{run}/entries/main?part={part}&after={nonsense}")).status == 404
+    for nonsense in ("x", "%5B" * 9, "../" * 12, "A" * 36, "9" * 37):
+        assert (await ada.open(f"/runs/{run}/entries/main?part={nonsense}&after={after}")).status == 404
+        assert (await ada.open(f"/runs/{run}/invocations/main?part={nonsense}")).status == 404
 
 
 async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(

@@ -38,6 +38,8 @@ from llm_do_temporal.client.views.server_list import (
     OF_EVALUATIONS,
     attribute_of,
     every_part,
+    no_part,
+    read_given,
     read_part,
     stamp,
 )
@@ -57,6 +59,8 @@ _LOOKED_AT_FIRST = 100
 """Runs that a page asks for first: mostly some of them are wanted."""
 _MOST_IN_VAIN = 1_000_000_000
 """Largest number that an address may tell."""
+_LONGEST_PAGE = 10_000
+"""Most characters of a place in the list; one of ours has some hundreds."""
 _STATES = {
     "open": "Running",
     "running": "Running",
@@ -136,7 +140,7 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
     query, (token, after, before), converter = _query(wanted), _place(page), client.data_converter
     async with translated():
         if not wanted.needs_memo:
-            part = await read_part(client, query, token=token, size=PAGE_RUNS)
+            part = await (read_given if token else read_part)(client, query, token=token, size=PAGE_RUNS)
             listed = [listed_run(info, await read_listing(info, converter)) for info in part.found]
             return RunPage(listed, _address(part.following, ""))
         search = _Search(wanted, converter, before)
@@ -320,12 +324,17 @@ def _place(page: str) -> tuple[bytes, str, int]:
     """
     if not page:
         return b"", "", 0
+    if len(page) > _LONGEST_PAGE:
+        raise no_part()
     try:
-        place: Any = json.loads(base64.urlsafe_b64decode(page))
+        place: Any = json.loads(base64.b64decode(page, altchars=b"-_", validate=True))
         told = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
-        return base64.b64decode(str(told["part"])), str(told["after"]), _count(told.get("in_vain"))
-    except (binascii.Error, ValueError, KeyError) as error:
-        raise UsageError("this address does not name a part of the list") from error
+        part, after = told["part"], told["after"]
+        if not isinstance(part, str) or not isinstance(after, str):
+            raise no_part()
+        return base64.b64decode(part, validate=True), after, _count(told.get("in_vain"))
+    except (binascii.Error, ValueError, KeyError, RecursionError) as error:
+        raise no_part() from error
 
 
 def _count(value: Any) -> int:

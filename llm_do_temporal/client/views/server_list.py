@@ -15,7 +15,9 @@ from typing import Any
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.evaluations.run_ids import EXPERIMENT_PREFIX
 
 NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
@@ -26,6 +28,8 @@ NOT_OF_EVALUATIONS = f"(ParentWorkflowId IS NULL OR ParentWorkflowId NOT STARTS_
 """Condition of a query for all other runs."""
 ANSWERED_RUNS = 1_000
 """Runs that the server lists in one answer at most."""
+_REFUSED = (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNKNOWN)
+"""Answers of servers to a token that is none. A server that hides its errors says the second for any of them."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,38 @@ class ListPart:
 
 async def read_part(client: Client, query: str, *, token: bytes = b"", size: int = ANSWERED_RUNS) -> ListPart:
     """Return a part of the list, of so many workflows at most. Raises RPCError."""
+    return await _ask(client, query, token, size, retry=True)
+
+
+async def read_given(client: Client, query: str, *, token: bytes, size: int = ANSWERED_RUNS) -> ListPart:
+    """Return the part at a token that came from outside. Raises UsageError for one that is none, RPCError.
+
+    The server may refuse it in the words of a failure that passes, after which the SDK would ask again for ten seconds.
+    So a token is none if it is refused, and again once the list without it was answered.
+    """
+    try:
+        return await _ask(client, query, token, size, retry=False)
+    except RPCError as error:
+        if error.status not in _REFUSED:
+            return await read_part(client, query, token=token, size=size)
+    await read_part(client, query, size=1)
+    try:
+        return await _ask(client, query, token, size, retry=False)
+    except RPCError as error:
+        if error.status not in _REFUSED:
+            raise
+        raise no_part() from error
+
+
+def no_part() -> UsageError:
+    """Return the error for a place in the list that is none."""
+    return UsageError("this address does not name a part of the list", next_step="Begin again with the first part.")
+
+
+async def _ask(client: Client, query: str, token: bytes, size: int, *, retry: bool) -> ListPart:
     answer = await client.workflow_service.list_workflow_executions(
         ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=size, next_page_token=token, query=query),
-        retry=True,
+        retry=retry,
     )
     return ListPart(answer.executions, token, answer.next_page_token)
 
@@ -51,14 +84,15 @@ async def read_part(client: Client, query: str, *, token: bytes = b"", size: int
 async def every_part(
     client: Client, query: str, *, token: bytes = b"", first: int = ANSWERED_RUNS
 ) -> AsyncIterator[ListPart]:
-    """Yield the parts of the list, the first with so many workflows at most. Raises RPCError."""
-    size = first
-    while True:
-        part = await read_part(client, query, token=token, size=size)
+    """Yield the parts of the list, the first with so many workflows at most, from a token on that came from outside.
+
+    Raises UsageError for a token that is none, RPCError.
+    """
+    part = await (read_given if token else read_part)(client, query, token=token, size=first)
+    yield part
+    while part.following:
+        part = await read_part(client, query, token=part.following)
         yield part
-        if not part.following:
-            return
-        token, size = part.following, ANSWERED_RUNS
 
 
 def stamp(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,7 @@ from llm_do_temporal.ui.content.urls import approval_address, invocation_address
 from llm_do_temporal.ui.pages.run import temporal_link
 
 _MOST_DIGITS = 9
+_PART = re.compile(r"[0-9a-f-]{36}")
 _WHOLE_CHARS = 20_000
 """Longest text that is shown whole without being asked for."""
 
@@ -69,7 +71,7 @@ async def show_entries(request: Request) -> Response:
     client: LlmDoClient = request.app.state.client
     run, path = request.path_params["run"], request.path_params["path"]
     run_id, after = request.query_params.get("part", ""), request.query_params.get("after", "")
-    if not run_id or not _is_number(after):
+    if not _PART.fullmatch(run_id) or not _is_number(after):
         raise UsageError("this address does not name a place in a conversation")
     listed = await read_run(client.temporal, run)
     async with _invocation(run, path):
@@ -118,6 +120,8 @@ async def _part(client: LlmDoClient, workflow_id: str, request: Request) -> Page
             raise UsageError("a turn is a number")
         return await read_part_with(client.temporal, workflow_id, int(query["turn"]))
     if "part" in query:
+        if not _PART.fullmatch(query["part"]):
+            raise UsageError("this address does not name a part of a conversation", next_step="Open the newest part.")
         return await read_page(client.temporal, workflow_id, query["part"])
     return await read_newest(client.temporal, workflow_id)
 

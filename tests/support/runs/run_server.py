@@ -14,6 +14,7 @@ from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, Lis
 from temporalio.client import WorkflowExecutionCount, WorkflowExecutionCountAggregationGroup
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.views.server_list import NOT_OF_EVALUATIONS, OF_EVALUATIONS
 from llm_do_temporal.messages.base import RUN_MEMO
@@ -38,6 +39,9 @@ class RunServer:
     data_converter: DataConverter = pydantic_data_converter
     queries: list[str] = field(default_factory=list[str])
     namespace: str = "default"
+    refuses_with: RPCStatusCode = RPCStatusCode.UNKNOWN
+    hiccups: int = 0
+    """Number of next answers that fail."""
 
     async def put(
         self,
@@ -68,10 +72,15 @@ class RunServer:
     async def list_workflow_executions(
         self, request: ListWorkflowExecutionsRequest, *, retry: bool
     ) -> ListWorkflowExecutionsResponse:
-        """See WorkflowService. A token is the number of runs before the part."""
-        assert retry
+        """See WorkflowService. A token is the number of runs before the part, and any other is refused."""
+        token = request.next_page_token
+        assert retry or token
         self.queries.append(request.query)
-        found, first = self._found(request.query), int(request.next_page_token or 0)
+        if self.hiccups or (token and not token.isdigit()):
+            self.hiccups = max(0, self.hiccups - 1)
+            assert not retry, "the SDK would ask again for ten seconds"
+            raise RPCError("something went wrong, please retry (6fa7df64)", self.refuses_with, b"")
+        found, first = self._found(request.query), int(token or 0)
         end = first + request.page_size
         following = str(end).encode() if end < len(found) else b""
         return ListWorkflowExecutionsResponse(executions=found[first:end], next_page_token=following)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -185,10 +186,57 @@ async def test_an_address_with_an_odd_number_counts_from_the_beginning(number: s
     assert ([run.task for run in shown.runs], shown.looked_at) == (["deck 0"], 9)
 
 
-@pytest.mark.parametrize("page", ["%", "bm8=", "e30="])
+def page_of(place: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "%",
+        "bm8=",
+        "e30=",
+        "ä",
+        base64.urlsafe_b64encode(b"[" * 5_000).decode(),
+        base64.urlsafe_b64encode(b"[" * 20_000).decode(),
+        base64.urlsafe_b64encode(b'{"a":' * 1_100).decode(),
+        page_of({"part": "", "after": "", "in_vain": 0})[:-4] + "!" * 4,
+        page_of({"part": None, "after": "", "in_vain": 0}),
+        page_of({"part": True, "after": "", "in_vain": 0}),
+        page_of({"part": "", "after": 1}),
+        page_of({"part": "an!Vuaw==", "after": ""}),
+        page_of([]),
+    ],
+)
 async def test_an_address_that_is_no_part_of_the_list_is_refused(page: str) -> None:
+    server = RunServer()
     with pytest.raises(UsageError, match="does not name a part of the list"):
-        await list_runs(cast("Any", RunServer()), page=page)
+        await list_runs(cast("Any", server), page=page)
+    assert server.queries == []
+
+
+@pytest.mark.parametrize("status", [RPCStatusCode.UNKNOWN, RPCStatusCode.INVALID_ARGUMENT])
+@pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(text="deck")])
+@pytest.mark.parametrize("token", [b"junk", b"x" * 1_000, b"\0"])
+async def test_a_part_that_the_server_refuses_is_refused_at_once(
+    token: bytes, wanted: RunFilter, status: RPCStatusCode
+) -> None:
+    server = await server_with(3)
+    server.refuses_with = status
+    page = page_of({"part": base64.b64encode(token).decode(), "after": "", "in_vain": 0})
+    with pytest.raises(UsageError, match="does not name a part of the list") as refused:
+        await list_runs(cast("Any", server), wanted, page=page)
+    assert refused.value.next_step == "Begin again with the first part."
+
+
+@pytest.mark.parametrize("status", [RPCStatusCode.UNKNOWN, RPCStatusCode.UNAVAILABLE])
+async def test_a_failure_that_passes_does_not_make_a_good_address_a_bad_one(status: RPCStatusCode) -> None:
+    server = await server_with(60)
+    first = await list_runs(cast("Any", server))
+    server.hiccups, server.refuses_with = 1, status
+    second = await list_runs(cast("Any", server), page=first.following or "")
+    assert len(second.runs) == PAGE_RUNS
+    assert not {one.run for one in first.runs} & {one.run for one in second.runs}
 
 
 def test_a_filter_that_cannot_be_used_says_which_part() -> None:
