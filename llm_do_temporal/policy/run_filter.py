@@ -5,13 +5,14 @@ Pure. The server judges states, workers, ids and times; who started a run, and i
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from llm_do_temporal.policy.budget.limits import read_duration
+from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
 from llm_do_temporal.policy.values import Value
 
 STATES = (
@@ -28,6 +29,11 @@ STATES = (
 """States by which runs are listed. `open` is running or waiting; `partly failed` has completed, and items of its batch
 have failed."""
 _DAY = timedelta(days=1)
+_AGE = re.compile(r"\d+[smhd]", re.ASCII)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""Moment before which all are that can be told in every time zone, with a day added."""
+_HOW = "write it like 7d, 12h, 2026-11-01 or 2026-11-01T08:30"
 
 
 def _as_text(value: object) -> object:
@@ -108,18 +114,19 @@ class RunFilter(Value):
 
 
 def moment_of(text: str, *, now: datetime) -> datetime | None:
-    """Return the moment, in UTC unless it says otherwise; None for no text. Raises ValueError."""
+    """Return the moment, in UTC unless it says otherwise; None for no text.
+
+    Raises ValueError, also for an age of more than LONGEST_AGE, and for a moment outside the years 1970 to 9998.
+    """
     if not text:
         return None
-    if text[-1] in "smhd" and text[:-1].isdecimal():
-        try:
-            return now - timedelta(seconds=read_duration(text))
-        except OverflowError:
-            pass
-    else:
-        try:
-            moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        except ValueError:
-            pass
-    raise ValueError(f"'{text[:40]}' is no time; write it like 7d, 12h, 2026-11-01 or 2026-11-01T08:30")
+    if _AGE.fullmatch(text):
+        return now - timedelta(seconds=read_duration(text, longest=LONGEST_AGE))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text[:40]}' is no time; {_HOW}") from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if not _EARLIEST <= moment < _LATEST:
+        raise ValueError(f"'{text[:40]}' is not in the years 1970 to 9998; {_HOW}")
+    return moment

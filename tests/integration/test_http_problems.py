@@ -55,6 +55,14 @@ async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_witho
     assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
 
 
+@pytest.mark.parametrize("key", ["since", "until"])
+@pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31", "9999999999d", "٣d"])
+async def test_a_moment_that_cannot_be_is_refused(place: Place, key: str, moment: str) -> None:
+    refused = await person(place).ask("GET", "/runs", params={key: moment})
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"].startswith(f"{key}: '{moment}' is ")
+
+
 @pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
 @pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
 async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:

@@ -34,6 +34,8 @@ async def test_the_list_shows_runs_with_what_they_spent_and_filters_them(place: 
     page = await page_with(ada, f"/runs?state=open&begins={run}", "waiting", "1 question")
     assert done not in page.text
     assert (await ada.open("/runs?state=lost")).status == 422
+    for moment in ("0001-01-01", "9999-12-31", "9999999999d"):
+        assert (await ada.open(f"/runs?until={moment}")).status == 422
     assert "No run is like that" in (await ada.open("/runs?begins=it's%20nothing")).text
     await place.client.cancel(run)
 

@@ -64,11 +64,11 @@ async def gc(
 
 
 def _duration(text: str) -> timedelta:
-    from llm_do_temporal.policy.budget.limits import read_duration
+    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
 
     try:
-        return timedelta(seconds=read_duration(text))
-    except (ValueError, OverflowError) as error:
+        return timedelta(seconds=read_duration(text, longest=LONGEST_AGE))
+    except ValueError as error:
         raise UsageError(f"the value of --older-than cannot be used: {error}") from error
 
 

@@ -38,18 +38,28 @@ NOTHING = Decimal(0)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _WORDS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_DURATION = re.compile(r"(\d+)([smhd])")
+_DURATION = re.compile(r"(\d+)([smhd])", re.ASCII)
 _LONGEST_SECONDS = 10 * 366 * 86400
+LONGEST_AGE = 10_000 * 86400
+"""Most seconds since something that is looked for, or cleared away."""
 
 
-def read_duration(value: Any) -> Any:
-    """Return the seconds of `90s`, `30m`, `2h`, `3d`; any value but text is returned as it is. Raises ValueError."""
+def read_duration(value: Any, *, longest: int = _LONGEST_SECONDS) -> Any:
+    """Return the seconds of `90s`, `30m`, `2h`, `3d`; any value but text is returned as it is.
+
+    Raises ValueError for another text, and for more than `longest` seconds.
+    """
     if not isinstance(value, str):
         return value
     found = _DURATION.fullmatch(value)
     if found is None:
         raise ValueError(f"'{value[:40]}' is not a time; write it like 90s, 30m, 2h or 3d")
-    return int(found[1]) * _UNITS[found[2]]
+    digits = found[1].lstrip("0") or "0"
+    # Python reads no number of thousands of digits, and its clocks count no more than some billion days.
+    seconds = int(digits) * _UNITS[found[2]] if len(digits) <= len(str(longest)) else longest + 1
+    if seconds > longest:
+        raise ValueError(f"'{value[:40]}' is too long; a time is at most {longest // 86400} days")
+    return seconds
 
 
 DurationText = Annotated[str, StringConstraints(pattern=rf"^{_DURATION.pattern}$")]

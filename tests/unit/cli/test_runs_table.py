@@ -66,6 +66,9 @@ def test_a_run_has_cost_a_price_or_none_is_known() -> None:
     [
         ({"state": "complete"}, "did you mean 'completed'"),
         ({"since": "yesterday"}, "since: 'yesterday' is no time"),
+        ({"since": "0001-01-01"}, "since: '0001-01-01' is not in the years 1970 to 9998"),
+        ({"until": "9999-12-31"}, "until: '9999-12-31' is not in the years 1970 to 9998"),
+        ({"until": "9999999999d"}, "until: '9999999999d' is too long; a time is at most 10000 days"),
         ({"limit": 0}, "--limit 0 is not a number above zero"),
         ({"view": "mine"}, "there is no view 'mine'; there are decks, broken"),
     ],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from llm_do_temporal.client.views.server_list import stamp
 from llm_do_temporal.policy.run_filter import RunFilter, moment_of
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -29,10 +31,45 @@ def test_a_moment_is_an_age_or_a_time(written: str, moment: datetime | None) -> 
     assert moment_of(written, now=NOW) == moment
 
 
-@pytest.mark.parametrize("written", ["yesterday", "7w", "2026-13-01", "99999999999999999d", "d"])
+@pytest.mark.parametrize("written", ["yesterday", "7w", "2026-13-01", "d", "٣d", "٢٠٢٦-11-01", "²d", "-1d"])
 def test_what_is_no_moment_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is no time; write it like 7d"):
         moment_of(written, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "0001-01-01",
+        "0001-01-01T00:00:00+23:59",
+        "0999-12-31",
+        "1969-12-31T23:59:59",
+        "1970-01-01T00:30+01:00",
+        "9999-01-01",
+        "9999-12-31",
+        "9999-12-31T23:59:59-23:59",
+        "9998-12-31T23:59:59-23:59",
+    ],
+)
+@pytest.mark.parametrize("field", ["since", "until"])
+def test_a_moment_outside_the_years_that_every_zone_has_is_refused(field: str, written: str) -> None:
+    with pytest.raises(ValidationError, match=f"{re.escape(written)}' is not in the years 1970 to 9998; write it like"):
+        RunFilter.model_validate({field: written})
+
+
+@pytest.mark.parametrize("written", ["10001d", "240001h", "9999999999d", f"{'9' * 5_000}d", f"{'9' * 30}s"])
+def test_an_age_longer_than_any_run_is_refused(written: str) -> None:
+    with pytest.raises(ValidationError, match="is too long; a time is at most 10000 days"):
+        RunFilter.model_validate({"since": written})
+
+
+@pytest.mark.parametrize(
+    "written", ["1970-01-01", "9998-12-31", "9998-12-31T23:59:59", "10000d", "0000000000000000007d"]
+)
+def test_the_outermost_moments_are_bounds(written: str) -> None:
+    for bound in RunFilter(since=written, until=written).began_between(NOW):
+        assert bound is not None
+        assert len(stamp(bound)) == len("2026-11-01T00:00:00.000000Z")
 
 
 def test_a_day_counts_whole_where_it_is_the_last() -> None:

@@ -83,13 +83,12 @@ async def suggest(
 
 def span(text: str) -> timedelta:
     """Return the time that `30d` or `12h` stands for. Raises UsageError."""
-    from llm_do_temporal.policy.budget.limits import read_duration
+    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
 
     try:
-        seconds = int(read_duration(text))
-        return timedelta(seconds=seconds)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"--since: '{text[:40]}' is not a time; write it like 12h or 30d") from error
+        return timedelta(seconds=read_duration(text, longest=LONGEST_AGE))
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
 
 
 def _tell(advice: RuleAdvice, past: PastCalls, since: str) -> None:
