@@ -63,6 +63,14 @@ async def test_a_moment_that_cannot_be_is_refused(place: Place, key: str, moment
     assert refused.body["detail"].startswith(f"{key}: '{moment}' is ")
 
 
+@pytest.mark.parametrize("content", ["aGVs-_-_bG8=", "!!!!YWJj", "YWJj====ZGVm", "YWJj\n"])
+async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place, content: str) -> None:
+    place.worker("main", scripted("Done."), export=True)
+    refused = await person(place).start("main", attachments=[{"name": "deck.txt", "content": content}])
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
+
+
 @pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
 @pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
 async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:

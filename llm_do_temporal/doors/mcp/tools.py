@@ -23,7 +23,7 @@ _FILES = {
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "Name without folders."},
-            "content": {"type": "string", "description": "Bytes in base64."},
+            "content": {"type": "string", "description": "Bytes in base64, without line breaks."},
         },
         "required": ["name", "content"],
         "additionalProperties": False,

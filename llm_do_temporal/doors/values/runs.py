@@ -5,9 +5,19 @@ Models only; `doors.service` fills them.
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Base64Encoder,
+    EncodedBytes,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import RequestBody, RequestValue, ResponseValue
@@ -48,13 +58,38 @@ FileName = Annotated[
 RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
 
 
+class PlainBase64(Base64Encoder):
+    """Base64 of RFC 4648, section 4, in the one spelling that these bytes have."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> bytes:
+        """Return the bytes. Raises ValueError for any other spelling: Python's reader drops what it does not know."""
+        found = base64.b64decode(data, validate=True)
+        if base64.b64encode(found) != data:
+            raise ValueError("there are other characters after its end")
+        return found
+
+
 class SentFile(RequestValue):
     """File that is attached."""
 
     name: FileName
     """Name without folders."""
-    content: Base64Bytes
-    """Bytes in base64."""
+    content: Annotated[bytes, EncodedBytes(encoder=PlainBase64)]
+    """Bytes in base64 (RFC 4648, section 4), without line breaks."""
+
+    @field_validator("content", mode="wrap")
+    @classmethod
+    def _of_this_file(cls, content: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> bytes:
+        try:
+            return read(content)
+        except ValueError:
+            if not isinstance(content, str | bytes):
+                raise
+            name = str(info.data.get("name", ""))[:80]
+            raise ValueError(
+                f"the content of {name!a} is not base64 (RFC 4648, section 4, without line breaks)"
+            ) from None
 
 
 class SentItem(RequestValue):

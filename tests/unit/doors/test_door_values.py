@@ -11,10 +11,12 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
+from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.http.app import build_api
 from llm_do_temporal.doors.reference import POLICY, reference_page
-from llm_do_temporal.doors.values import Start
+from llm_do_temporal.doors.values import SentFile, Start
 from llm_do_temporal.doors.values.base import MAX_DEPTH, check_json
+from llm_do_temporal.errors import UsageError
 
 
 def nested(levels: int) -> Any:
@@ -48,6 +50,54 @@ def test_what_nobody_else_could_read_is_refused_in_words(value: Any, reason: str
         check_json(value)
     with pytest.raises(ValidationError, match=reason):
         Start(worker="notes", input=value)
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"), [("", b""), ("aGVsbG8=", b"hello"), ("+/8=", b"\xfb\xff"), (b"YQ==", b"a")]
+)
+def test_a_file_is_base64_and_says_so(content: str | bytes, kept: bytes) -> None:
+    file = SentFile.model_validate({"name": "a.txt", "content": content})
+    assert file.content == kept
+    assert SentFile.model_validate_json(file.model_dump_json()) == file
+
+
+ODD_BASE64 = {
+    "signs of another alphabet": "aGVs-_-_bG8=",
+    "the alphabet for addresses": "-_8=",
+    "signs of none": "!!!!YWJj",
+    "something after the padding": "YWJj====ZGVm",
+    "two of them": "YQ==YQ==",
+    "padding for nothing": "YWJj====",
+    "too much padding": "YWJj=",
+    "too little": "YWJ",
+    "nothing but padding": "====",
+    "bits after the end": "YR==",
+    "a line break at the end": "YWJj\n",
+    "a line break inside": "YWJj\r\nZGVm",
+    "spaces": " YWJj",
+    "other letters": "YWJä",
+    "bytes": b"YWJj====ZGVm",
+}
+
+
+@pytest.mark.parametrize("content", ODD_BASE64.values(), ids=ODD_BASE64.keys())
+def test_a_file_that_is_not_plain_base64_is_refused_by_name(content: str | bytes) -> None:
+    odd = {"name": "deck.txt", "content": content}
+    for place, start in (
+        ("attachments.0", {"attachments": [odd]}),
+        ("items.0.attachments.0", {"items": [{"name": "one", "attachments": [odd]}]}),
+    ):
+        with pytest.raises(UsageError, match=r"the content of 'deck\.txt' is not base64") as refused:
+            Start.of({"worker": "notes"} | start)
+        assert refused.value.message.startswith(f"{place}.content: ")
+    if isinstance(content, str):
+        with pytest.raises(UsageError, match=r"'deck\.txt' cannot be attached: content: .*is not base64"):
+            sent_files([("deck.txt", content)])
+
+
+def test_a_file_that_is_no_text_is_refused_as_that() -> None:
+    with pytest.raises(UsageError, match=r"attachments.0.content: Input should be a valid bytes"):
+        Start.of({"worker": "notes", "attachments": [{"name": "deck.txt", "content": 7}]})
 
 
 def document() -> dict[str, Any]:
