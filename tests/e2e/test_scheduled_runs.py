@@ -52,6 +52,11 @@ def test_what_is_typed_wrong_is_refused_in_words_before_anything_is_made(shop: D
     refused = [
         (("x", "deck_keeper"), "nothing says when"),
         (("x", "deck_keeper", "--cron", "99 * * * *"), "does not take this schedule"),
+        (("x", "deck_keeper", "--cron", "0 7 * * * # x"), "has a '#', and takes no comment"),
+        (("x", "deck_keeper", "--cron", "@every 1s", "--timezone", "Europe/Berlin"), "Give it as --every"),
+        (("x", "deck_keeper", "--every", "99999999999999999999d"), "is too long; a time is at most 3660 days"),
+        (("x", "deck_keeper", *when, "--jitter", "99999999999999999999d"), "is too long; a time is at most 3660 days"),
+        (("x", "deck_keeper", *when, "--catch-up", "99999999999999999999d"), "is too long"),
         (("x", "deck_keeper", "--every", "0s"), "at least a second"),
         (("x", "deck_keeper", "--every", "soon"), "--every soon"),
         (("x", "deck_keeper", "--every", "99999999d"), "at most 3660 days"),

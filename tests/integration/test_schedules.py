@@ -245,7 +245,7 @@ async def test_a_day_that_no_month_has_is_refused_and_its_name_is_not_taken(plac
     await schedules.delete(name)
 
 
-@pytest.mark.parametrize("cron", ["", "x", "1 2 3", "99 99 * * *", "* * * * * * * * *", "@never"])
+@pytest.mark.parametrize("cron", ["99 99 * * *", "x y z * *", "CRON_TZ=Mars 7 * * *"])
 async def test_a_time_that_never_comes_is_refused_in_words(place: Place, cron: str) -> None:
     with pytest.raises(UsageError, match="does not take this schedule"):
         await made(place, SchedulePlan(cron=(cron,)))

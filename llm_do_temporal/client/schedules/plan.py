@@ -31,6 +31,12 @@ LONGEST = timedelta(days=3_660)
 """Longest time of any kind: ten years, leap days included."""
 LEAST_CATCH_UP = timedelta(seconds=10)
 """Shortest time that the server takes as `catch_up`; it would take a shorter one for this."""
+CRON_NAMES = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+"""Names that stand for five fields."""
+_FIELDS = 5
+_FIELDS_ARE = (
+    f"Five fields are minute, hour, day, month and weekday: --cron '0 7 * * 1-5'; or take {', '.join(CRON_NAMES)}."
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class SchedulePlan:
             raise UsageError(
                 "nothing says when", next_step="Give --cron '0 7 * * 1-5', or --every 1h; both may be given."
             )
+        for cron in self.cron:
+            _check_cron(cron)
         if self.timezone and not self.cron:
             raise UsageError("--timezone says nothing without --cron: --every counts in UTC")
         if self.every is not None and self.every < LEAST_EVERY:
@@ -78,7 +86,7 @@ class SchedulePlan:
         """The times, as Temporal has them."""
         return ScheduleSpec(
             # The server keeps what they mean, and beside that only a comment.
-            cron_expressions=[one if "#" in one else f"{one} # {one}" for one in self.cron],
+            cron_expressions=[f"{one} # {one}" for one in (" ".join(cron.split()) for cron in self.cron)],
             intervals=[] if self.every is None else [ScheduleIntervalSpec(every=self.every)],
             jitter=self.jitter,
             time_zone_name=self.timezone or None,
@@ -88,3 +96,17 @@ class SchedulePlan:
     def policy(self) -> SchedulePolicy:
         """The treatment of runs that overlap or were missed, as Temporal has it."""
         return SchedulePolicy(overlap=OVERLAPS[self.overlap], catchup_window=self.catch_up)
+
+
+def _check_cron(cron: str) -> None:
+    """Raise UsageError for more than five fields, a comment, and lengths of time: the server takes them, too."""
+    fields, shown = cron.split(), cron[:40]
+    if fields and fields[0].startswith("@every"):
+        raise UsageError(
+            f"--cron '{shown}' is a length of time, for which no time zone counts",
+            next_step="Give it as --every, like --every 90s.",
+        )
+    if "#" in cron:
+        raise UsageError(f"--cron '{shown}' has a '#', and takes no comment", next_step=_FIELDS_ARE)
+    if fields not in [[name] for name in CRON_NAMES] and len(fields) != _FIELDS:
+        raise UsageError(f"--cron '{shown}' has not five fields but {len(fields)}", next_step=_FIELDS_ARE)

@@ -122,7 +122,7 @@ def duration(text: str, flag: str) -> timedelta:
 
     try:
         return timedelta(seconds=read_duration(text))
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise UsageError(f"{flag} {text[:40]}: {error}") from error
 
 

@@ -1,0 +1,65 @@
+"""Plans of schedules: what `--cron` and the lengths of time take."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from llm_do_temporal.cli.commands.doors.schedule_flags import duration
+from llm_do_temporal.client.schedules.plan import CRON_NAMES, SchedulePlan
+from llm_do_temporal.errors import UsageError
+
+
+@pytest.mark.parametrize("cron", ["0 7 * * 1-5", "*/5 0,12 1 JAN mon", *CRON_NAMES])
+def test_five_fields_and_the_names_for_them_are_kept_as_they_were_given(cron: str) -> None:
+    assert list(SchedulePlan(cron=(cron,)).spec.cron_expressions) == [f"{cron} # {cron}"]
+
+
+def test_spaces_between_fields_do_not_count() -> None:
+    plan = SchedulePlan(cron=(" 0  7 *\t* 1-5 ",), timezone="Europe/Berlin")
+    assert list(plan.spec.cron_expressions) == ["0 7 * * 1-5 # 0 7 * * 1-5"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "words"),
+    [
+        ("", "has not five fields but 0"),
+        ("x", "has not five fields but 1"),
+        ("1 2 3", "has not five fields but 3"),
+        ("0 7 * * * 2030", "has not five fields but 6"),
+        ("0 0 7 * * * 2030", "has not five fields but 7"),
+        ("CRON_TZ=Europe/Berlin 0 7 * * *", "has not five fields but 6"),
+        ("@never", "has not five fields but 1"),
+        ("@DAILY", "has not five fields but 1"),
+        ("@daily 1", "has not five fields but 2"),
+        ("0 7 * * * # x", "has a '#', and takes no comment"),
+        ("0 7 * * *#x", "has a '#', and takes no comment"),
+        ("0 7 * * 1#2", "has a '#', and takes no comment"),
+        ("# 7 * * *", "has a '#', and takes no comment"),
+        ("@daily # x", "has a '#', and takes no comment"),
+    ],
+)
+def test_what_is_not_five_fields_is_refused_with_what_they_are(cron: str, words: str) -> None:
+    for given in ((cron,), ("0 7 * * *", cron)):
+        with pytest.raises(UsageError) as refused:
+            SchedulePlan(cron=given)
+        assert refused.value.message == f"--cron '{cron}' {words}"
+        assert "minute, hour, day, month and weekday" in (refused.value.next_step or "")
+
+
+@pytest.mark.parametrize("cron", ["@every 1s", "@every 5m/1m", " @every  1h", "@every", "@every 1s # x"])
+@pytest.mark.parametrize("timezone", ["", "Europe/Berlin"])
+def test_a_length_of_time_is_no_time_of_a_zone(cron: str, timezone: str) -> None:
+    with pytest.raises(UsageError, match="is a length of time, for which no time zone counts") as refused:
+        SchedulePlan(cron=(cron,), timezone=timezone)
+    assert refused.value.next_step == "Give it as --every, like --every 90s."
+
+
+@pytest.mark.parametrize("flag", ["--every", "--jitter", "--catch-up"])
+@pytest.mark.parametrize("text", ["99999999999999999999d", "3661d", "87841h", f"{'9' * 5_000}s"])
+def test_a_length_of_time_of_more_than_ten_years_is_refused_in_words(text: str, flag: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        duration(text, flag)
+    assert refused.value.message == f"{flag} {text[:40]}: '{text[:40]}' is too long; a time is at most 3660 days"
+    assert duration("3660d", flag) == timedelta(days=3_660)
