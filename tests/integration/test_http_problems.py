@@ -71,6 +71,14 @@ async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place,
     assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
 
 
+@pytest.mark.parametrize("cost", ["1e999999999", "1e1000000", "NaN", "Infinity", "-1", "1e-999999999", 1e300])
+async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place, cost: str | float) -> None:
+    place.worker("main", scripted("Done."))
+    refused = await person(place).start("main", limits={"cost": cost})
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"].startswith("body.limits.cost: ")
+
+
 @pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
 @pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
 async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from llm_do_temporal.policy.values import Value
 
@@ -63,7 +63,28 @@ def read_duration(value: Any, *, longest: int = _LONGEST_SECONDS) -> Any:
 
 
 DurationText = Annotated[str, StringConstraints(pattern=rf"^{_DURATION.pattern}$")]
-Count = Annotated[int, Field(ge=1)]
+_MOST = 10**12
+_MOST_DOLLARS = 10**9
+_PLACES = 20
+"""Most places behind the point of a cost; a sum of Python's floats has up to so many."""
+_SMALLEST = Decimal(1).scaleb(-_PLACES)
+
+
+def _is_long(cost: Decimal) -> bool:
+    """Return whether a cost has more places than are kept."""
+    exponent = cost.as_tuple().exponent
+    return isinstance(exponent, int) and exponent < -_PLACES
+
+
+def _check_places(cost: Decimal) -> Decimal:
+    if _is_long(cost):
+        raise ValueError(f"it has more than {_PLACES} places behind the point")
+    return cost
+
+
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+Dollars = Annotated[Decimal, Field(gt=0, le=_MOST_DOLLARS, allow_inf_nan=False), AfterValidator(_check_places)]
+"""Cost in US dollars, within what decimal arithmetic adds, divides and compares."""
 Duration = Annotated[
     int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration, json_schema_input_type=int | DurationText)
 ]
@@ -77,7 +98,7 @@ class Limits(Value):
     tool_calls: Count | None = None
     tokens: Count | None = None
     """Input and output tokens together."""
-    cost: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)] | None = None
+    cost: Dollars | None = None
     """Cost in US dollars."""
     invocations: Count | None = None
     """Invocations, the worker's own included."""
@@ -99,8 +120,13 @@ class Limits(Value):
         return other.model_copy(update={name: getattr(self, name) for name in self.set_ones})
 
     def with_limit(self, dimension: Dimension, limit: Decimal) -> Limits:
-        """Return these limits with another limit for one dimension."""
-        return self.model_copy(update={dimension: limit if dimension is Dimension.COST else int(limit)})
+        """Return these limits with another limit for one dimension, or the highest that is below it."""
+        if dimension is not Dimension.COST:
+            return self.model_copy(update={dimension: min(int(limit), _MOST)})
+        cost = min(limit, Decimal(_MOST_DOLLARS))
+        # A person may agree to more places than are kept.
+        cost = cost.quantize(_SMALLEST, ROUND_UP, Context(prec=40)) if _is_long(cost) else cost
+        return self.model_copy(update={dimension: cost})
 
 
 class Amounts(Value):

@@ -118,6 +118,10 @@ def test_limits_of_a_run_are_flags() -> None:
         (LimitFlags(max_turns=0), "--max-turns 0: it should be greater than or equal to 1"),
         (LimitFlags(max_tool_calls=-1), "--max-tool-calls -1: it should be"),
         (LimitFlags(max_cost=Decimal("NaN")), "--max-cost NaN: it should be"),
+        (LimitFlags(max_cost=Decimal("1e999999999")), "--max-cost .*: it should be less than or equal to 1000000000"),
+        (LimitFlags(max_cost=Decimal("1e-999999999")), "--max-cost .*: it has more than 20 places"),
+        (LimitFlags(max_tokens=10**13), "--max-tokens .*: it should be less than or equal to 1000000000000"),
+        (LimitFlags(max_time="99999999999999999999d"), "--max-time .* is too long; a time is at most 3660 days"),
         (LimitFlags(max_time="3x"), "--max-time 3x: '3x' is not a time; write it like 90s, 30m, 2h or 3d"),
     ],
 )

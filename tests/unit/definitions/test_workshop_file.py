@@ -183,6 +183,24 @@ def test_a_mistake_is_named_with_its_line(workshop: WorkshopFolder, text: str, l
 
 
 @pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("time: 99999999999999999999d", "is too long; a time is at most 3660 days"),
+        ("cost: 1e999999999", "'limits.cost' should be less than or equal to 1000000000"),
+        ("cost: '1e1000000'", "'limits.cost' should be less than or equal to 1000000000"),
+        ("cost: .inf", "'.inf' is not a valid float"),
+        ("cost: 1e-999999999", "'limits.cost': it has more than 20 places behind the point"),
+        ("tokens: 1000000000001", "'limits.tokens' should be less than or equal to 1000000000000"),
+    ],
+)
+def test_a_limit_that_nobody_can_count_with_is_named(workshop: WorkshopFolder, limit: str, words: str) -> None:
+    workshop.write("workshop.yaml", f"limits:\n  {limit}\n")
+    with pytest.raises(DefinitionError) as caught:
+        load_workshop(workshop.root)
+    assert words in caught.value.problem
+
+
+@pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("notify:\n  - {url: 'https://a.example', secret: x}", 2, "unknown key 'secret' in 'notify.0'; allowed: "),

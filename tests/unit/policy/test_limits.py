@@ -53,6 +53,50 @@ def test_a_limit_that_is_none_is_refused(given: dict[str, Any]) -> None:
         Limits(**given)
 
 
+@pytest.mark.parametrize(
+    "cost",
+    [
+        *("1e999999999", "1e1000000", "1e30", "1000000000.01", "NaN", "sNaN", "Infinity", "-Infinity", "-1", "0"),
+        *("1e-999999999", "1e-1000000", "1e-21", f"1.{'0' * 50}1", Decimal("1e999999999"), 1e300, float("inf")),
+    ],
+)
+def test_a_cost_that_nobody_can_count_with_is_refused(cost: Any) -> None:
+    with pytest.raises(ValidationError):
+        Limits(cost=cost)
+
+
+@pytest.mark.parametrize("cost", ["1E+9", "1000000000", "2.50", "1e-20", 0.1 + 0.2, 0.0011 * 1.1])
+def test_a_cost_within_a_billion_dollars_is_kept_as_it_is(cost: Any) -> None:
+    kept = Limits(cost=cost)
+    assert kept.cost == Decimal(str(cost))
+    assert Limits.model_validate_json(kept.model_dump_json()) == kept
+
+
+@pytest.mark.parametrize("counted", ["turns", "tool_calls", "tokens", "invocations"])
+def test_a_count_is_a_million_millions_at_most(counted: str) -> None:
+    assert Limits.model_validate({counted: 10**12}).set_ones == (counted,)
+    for more in (10**12 + 1, 10**30, 1e300):
+        with pytest.raises(ValidationError):
+            Limits.model_validate({counted: more})
+
+
+@pytest.mark.parametrize(
+    ("dimension", "agreed", "kept"),
+    [
+        ("turns", "1e15", 10**12),
+        ("tokens", "7", 7),
+        ("cost", "1e15", 10**9),
+        ("cost", "2.5", "2.5"),
+        ("cost", "1e-999999999", "1e-20"),
+        ("cost", "999999999.123456789012345678901", "999999999.12345678901234567891"),
+    ],
+)
+def test_what_a_person_agrees_to_is_a_limit_that_can_be_read_again(dimension: str, agreed: str, kept: Any) -> None:
+    limits = Limits(turns=1).with_limit(Dimension(dimension), Decimal(agreed))
+    assert limits.of(Dimension(dimension)) == Decimal(kept)
+    assert Limits.model_validate_json(limits.model_dump_json()) == limits
+
+
 def test_limits_of_a_start_count_for_more() -> None:
     both = Limits(turns=2, cost=Decimal("0.5")).over(Limits(turns=9, tokens=100))
     assert both == Limits(turns=2, tokens=100, cost=Decimal("0.5"))
