@@ -79,6 +79,18 @@ async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place, cost: 
     assert refused.body["detail"].startswith("body.limits.cost: ")
 
 
+async def test_a_key_has_1_to_200_characters(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    ada = person(place)
+    for key in ("", "k" * 201):
+        refused = await ada.start("main", key=key)
+        assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+        assert refused.body["detail"].startswith("header.Idempotency-Key: ")
+    started = await ada.start("main", key=place.queue.ljust(200, "k"))
+    place.started.append(started.body["run"])
+    assert started.status == 202
+
+
 @pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
 @pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
 async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:
