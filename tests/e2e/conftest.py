@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,12 @@ from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.temporal import temporal_server
 
 trust_nobody()
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start: a shell that starts this in the background has it ignored by all below."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
