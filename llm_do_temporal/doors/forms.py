@@ -65,3 +65,15 @@ def _type_of(question: AskedQuestion, name: str) -> str:
 def _fits(value: Any) -> bool:
     """Whether a field shows the value as it is: it is short, and has nothing hidden but line ends and tabs."""
     return not isinstance(value, str) or (len(value) <= MAX_FIELD_CHARS and made_visible(value, keep="\n\t") == value)
+
+
+def filled_values(name: str, form: Any) -> dict[str, Any] | None:
+    """Return what a person has put into the form of this name; None where it was put aside.
+
+    Raises UsageError for what is no answer to a form.
+    """
+    told = cast("dict[str, Any]", form) if isinstance(form, dict) else {"content": form}
+    values: Any = told.get("content") or {}
+    if not isinstance(values, dict) or not isinstance(told.get("action"), str):
+        raise UsageError(f"the answer to '{name[:80]}' is no form that was accepted, declined or cancelled")
+    return cast("dict[str, Any]", values) if told["action"] == "accept" else None

@@ -97,7 +97,9 @@ class RunFilter(Value):
     @property
     def needs_memo(self) -> bool:
         """Whether the server alone cannot judge."""
-        return bool(self.who or self.text) or self.state in ("running", "waiting", "partly failed")
+        return (
+            bool(self.who or self.text) or "'" in self.begins or self.state in ("running", "waiting", "partly failed")
+        )
 
     def began_between(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return the moments between which a run has begun, the second excluded; None for no bound."""
@@ -108,6 +110,9 @@ class RunFilter(Value):
     def finds(self, *, run: str, task: str, started_by: str) -> bool:
         """Return whether a run with this id and memo was started by who is wanted, and has the words."""
         if self.who and started_by.casefold() != self.who.casefold():
+            return False
+        # A server may read a quotation mark in a query as nothing.
+        if not run.startswith(self.begins):
             return False
         words = self.text.casefold()
         return words in task.casefold() or words in run.casefold()

@@ -3,71 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp.client import Client, advertise
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
+from llm_do_temporal.doors.forms import filled_values
 from llm_do_temporal.doors.mcp import server
-from llm_do_temporal.doors.mcp.server import TASKS, VIA, build_server
+from llm_do_temporal.doors.mcp.server import VIA
 from llm_do_temporal.doors.mcp.tools import NAMES
 from llm_do_temporal.doors.principal import Principal, TokenScope
-from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.hidden_characters import is_hidden
 from llm_do_temporal.testing import call, scripted
+from tests.support.people.mcp_client import ADA, AGENT, DECK, ERAS, PAGE, client, told, writer
 from tests.support.providers.answers import Gate, Text
 from tests.support.providers.provider import fixed
 from tests.support.runs.live_tails import STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-
-ERAS = ("legacy", "2026-07-28")
-AGENT = Principal("agent", frozenset({TokenScope.START, TokenScope.READ}), is_person=False, via=VIA)
-ADA = Principal("ada", frozenset(TokenScope), is_person=True, via=VIA)
-PAGE = "http://127.0.0.1:8234"
-DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
-Filled = Mapping[str, Any] | None
-Fill = Callable[[types.ElicitRequestFormParams], Filled | Awaitable[Filled]]
-
-
-def writer(place: Place, *turns: Any, **keys: Any) -> None:
-    """Write an exported worker that asks before it writes."""
-    keys = {"toolsets": {"filesystem": {}}, "export": True, "description": "Writes a file.", **keys}
-    place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), **keys)
-
-
-def client(
-    place: Place, who: Principal = AGENT, *, era: str = ERAS[-1], fill: Fill | None = None, tasks: bool = False
-) -> Client:
-    """Return a client of an era; `fill` is its person, who fills in forms or puts them aside (None)."""
-
-    async def elicit(context: Any, params: Any) -> types.ElicitResult:
-        assert fill is not None, context
-        content = fill(params)
-        content = await content if isinstance(content, Awaitable) else content
-        return (
-            types.ElicitResult(action="decline")
-            if content is None
-            else types.ElicitResult(action="accept", content=dict(content))
-        )
-
-    return Client(
-        build_server(DoorService(place.client, place.folder), lambda: who, page=PAGE),
-        mode=era,
-        elicitation_callback=None if fill is None else elicit,
-        extensions=[advertise(TASKS)] if tasks else None,
-    )
-
-
-def told(result: types.CallToolResult) -> dict[str, Any]:
-    """What a tool said, as JSON."""
-    assert isinstance(result.structured_content, dict)
-    return cast("dict[str, Any]", result.structured_content)
 
 
 async def test_each_exported_worker_is_a_tool_at_the_moment_it_is_asked_for(place: Place) -> None:
@@ -161,6 +119,51 @@ async def test_a_person_decides_in_a_form_of_their_own_client(place: Place, era:
     (question,) = await place.client.questions(ended["run"])
     assert question.verdict is not None
     assert (question.verdict.by, question.verdict.via) == ("ada", "mcp")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_decides_in_a_form_also_while_their_agent_waits(place: Place, era: str) -> None:
+    writer(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    shown: list[str] = []
+
+    def fill(form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
+        shown.append(form.message)
+        return {"decision": "approve"}
+
+    run = await place.start("writer", started_by="ada")
+    await place.pending(run, 2)
+    async with client(place, ADA, era=era, fill=fill) as ada:
+        ended = told(await ada.call_tool("wait", {"run": run}))
+    assert (ended["output"], len(shown)) == ("Done.", 2)
+    assert {one.verdict.via for one in await place.client.questions(run) if one.verdict} == {"mcp"}
+
+
+async def test_a_token_for_reading_alone_finds_the_plain_tools(place: Place) -> None:
+    writer(place)
+    reader = Principal("reader", frozenset({TokenScope.READ}), is_person=True, via=VIA)
+    async with client(place, reader) as agent:
+        assert {tool.name for tool in (await agent.list_tools()).tools} == NAMES
+        refused = await agent.call_tool("writer", {"prompt": "go"})
+    assert told(refused)["error"]["code"] == "AccessRefused"
+
+
+NO_FORMS: list[Any] = [
+    "yes",
+    1,
+    None,
+    [],
+    {},
+    {"action": "accept", "content": "approve"},
+    {"action": "accept", "content": [1]},
+    {"action": 3, "content": {"decision": "approve"}},
+    {"content": {"decision": "approve"}},
+]
+
+
+@pytest.mark.parametrize("form", NO_FORMS, ids=repr)
+def test_what_is_no_answer_to_a_form_is_said_to_be_none(form: Any) -> None:
+    with pytest.raises(UsageError, match="the answer to 'a1:0' is no form"):
+        filled_values("a1:0", form)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -357,6 +360,7 @@ async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
         ("writer", {"prompt": "go", "attachments": [{"name": "../x", "content": ""}]}),
         ("wait", {}),
         ("wait", {"run": "nothing"}),
+        ("wait", {"run": "nothing", "seen": 5}),
         ("result", {"run": ["x"]}),
         ("questions", {"run": "nothing"}),
         ("answer", {"run": "nothing"}),

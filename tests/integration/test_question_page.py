@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from llm_do_temporal.testing import call, scripted
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.delegation import delegation_to
@@ -88,6 +90,14 @@ async def test_after_a_decision_comes_the_next_question_of_the_filter_and_at_the
     assert "3 questions answered: 1 approved, 1 changed and approved, 1 rejected" in end.text
     await place.client.result(run)
     await place.client.cancel(other)
+
+
+@pytest.mark.parametrize("named", ["%00", "x%00", "'", "%27%00%5C", "nobody"])
+async def test_a_filter_that_names_no_run_leaves_the_question_as_it_is(place: Place, named: str) -> None:
+    run, _ = await start_parked(place, write_call("/a.txt"), "Done.")
+    page = await (await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1?run={named}")
+    assert (page.status, "write_file /a.txt" in page.text) == (200, True)
+    await place.client.cancel(run)
 
 
 async def test_a_question_that_somebody_else_answered_is_passed_over(place: Place) -> None:

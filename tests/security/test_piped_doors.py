@@ -159,6 +159,20 @@ async def test_a_version_that_is_not_known_is_answered_with_ours_or_refused(last
     assert said.get("result", {"protocolVersion": 1})["protocolVersion"] == 1
 
 
+@pytest.mark.parametrize(
+    "cursor", ["x", "e30=", "A" * 20_000, "\0", b64encode(b'{"a": 1}').decode()], ids=lambda one: one[:8]
+)
+async def test_a_forged_place_in_the_list_of_sessions_is_a_wrong_parameter(lasting: Attacked, cursor: str) -> None:
+    assert (await lasting.door.ask("session/list", cursor=cursor))["error"]["code"] == -32_602
+
+
+@pytest.mark.parametrize("session", ["", "nobody", "writer-00000000", "\0"], ids=repr)
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_session_that_there_never_was_is_not_found(lasting: Attacked, method: str, session: str) -> None:
+    said = await lasting.door.ask(method, sessionId=session, cwd="/", mcpServers=[])
+    assert said["error"]["code"] == -32_002
+
+
 async def test_a_forged_or_repeated_answer_decides_nothing(place: Place) -> None:
     writer(place)
     async with piped(place, *ACP) as door:

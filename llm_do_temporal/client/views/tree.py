@@ -315,5 +315,5 @@ def _minus(total: Usage, below: Usage) -> Usage:
 
 
 def quoted(text: str) -> str:
-    """Return the text as it stands inside a string of a visibility query."""
-    return text.replace("\\", "\\\\").replace("'", "''")
+    """Return the text as it stands inside a string of a visibility query. A NUL, which would end it, is in nothing."""
+    return text.replace("\0", "\ufffd").replace("\\", "\\\\").replace("'", "''")

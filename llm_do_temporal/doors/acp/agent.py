@@ -40,7 +40,7 @@ from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Run, SentFile, Start
-from llm_do_temporal.errors import LlmDoError, UnknownHere
+from llm_do_temporal.errors import LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.policy.run_filter import RunFilter
 
 VIA = "acp"
@@ -55,8 +55,9 @@ class WorkerAgent:
         self._service = service
         self._who = who
         self._worker = worker
+        self._mine = RunFilter(worker=worker, who=who.name)
         self._version = version
-        self._editor: Editor | None = None
+        self._editor: Editor
         self._followed: dict[str, tuple[asyncio.Task[StopReason], FollowedSession]] = {}
         self._named: set[str] = set()
         """Sessions that this agent has named; it begins no others."""
@@ -105,8 +106,10 @@ class WorkerAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_more: Any
     ) -> ListSessionsResponse:
         """List the runs of the worker that this person has started, the open ones first."""
-        wanted = RunFilter(worker=self._worker, who=self._who.name)
-        page = await self._service.runs(self._who, wanted, page=cursor or "")
+        try:
+            page = await self._service.runs(self._who, self._mine, page=cursor or "")
+        except UsageError as wrong:
+            raise RequestError.invalid_params({"cursor": wrong.message}) from wrong
         return ListSessionsResponse(sessions=[_info(one, cwd) for one in page.runs], next_cursor=page.following)
 
     async def prompt(self, session_id: str, prompt: list[Any], **_more: Any) -> PromptResponse:
@@ -156,6 +159,8 @@ class WorkerAgent:
 
     async def _known(self, session_id: str) -> Run | None:
         """Return the run of a session; None where there is none, or it is no session of this worker and person."""
+        if not session_id:
+            return None
         try:
             run = await self._service.run(self._who, session_id)
         except UnknownHere:
@@ -167,7 +172,6 @@ class WorkerAgent:
         if run is None:
             raise RequestError.resource_not_found(session_id)
         if shown_events == 0:
-            assert self._editor is not None
             await self._editor.session_update(session_id=session_id, update=update_user_message_text(run.task))
         if run.ended_at is None or shown_events == 0:
             task, session = self._follow(session_id, shown_events=shown_events)
@@ -177,13 +181,11 @@ class WorkerAgent:
         """Return the task that shows the news of a session, and what it shows; there is one for each session."""
         found = self._followed.get(session_id)
         if found is None or found[0].done():
-            assert self._editor is not None
             session = FollowedSession(self._service, self._who, self._editor, session_id, has_forms=self._has_forms)
             found = self._followed[session_id] = asyncio.create_task(session.show(shown_events)), session
         return found
 
     async def _tell(self, session_id: str, words: str) -> None:
-        assert self._editor is not None
         await self._editor.session_update(session_id=session_id, update=update_agent_message_text(words))
 
 

@@ -17,12 +17,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from llm_do_temporal.doors.forms import answer_of
+from llm_do_temporal.doors.forms import answer_of, filled_values
 from llm_do_temporal.doors.mcp.forms import form_of, key_of, read_key
 from llm_do_temporal.doors.mcp.tools import NAMES, PLAIN, tool_of, worker_name
-from llm_do_temporal.doors.principal import Principal
+from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, KeyedStart, Run
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
@@ -81,22 +81,21 @@ class _Door:
 
     async def list_tools(self, _ctx: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the exported workers of this moment, and the plain tools."""
-        workers = await self._service.exported_workers(self._who())
+        who = self._who()
+        workers = await self._service.exported_workers(who) if TokenScope.START in who.scopes else []
         return types.ListToolsResult(tools=[*map(tool_of, workers), *PLAIN])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         """Do what a tool does; what is wrong with a call is its result."""
         given, who = dict(params.arguments or {}), self._who()
         try:
+            if (asked := params.request_state) is not None:
+                await self._answer_all(who, asked, params.input_responses or {})
             if params.name in NAMES:
                 return await getattr(self, f"_{params.name}")(ctx, who, given)
-            if params.request_state is not None:
-                run = params.request_state
-                await self._answer_all(who, run, params.input_responses or {})
-            else:
-                run = (await self._begin(who, {**given, "worker": worker_name(params.name)})).run
-                if _has_tasks(ctx):
-                    return await self._task(who, run, "task")
+            run = asked or (await self._begin(who, {**given, "worker": worker_name(params.name)})).run
+            if asked is None and _has_tasks(ctx):
+                return await self._task(who, run, "task")
             return await self._settle(ctx, who, run)
         except LlmDoError as error:
             return _failed(Failure.of(error))
@@ -135,8 +134,10 @@ class _Door:
         )
 
     async def _wait(self, ctx: Context, who: Principal, given: dict[str, Any]) -> Any:
-        seen = cast("list[object]", given.get("seen") or [])
-        return await self._settle(ctx, who, _text(given, "run"), seen=list(map(str, seen)))
+        seen: Any = given.get("seen") or []
+        if not isinstance(seen, list):
+            raise UsageError("seen: it is no list of ids")
+        return await self._settle(ctx, who, _text(given, "run"), seen=list(map(str, cast("list[Any]", seen))))
 
     async def _questions(self, ctx: Context, who: Principal, given: dict[str, Any]) -> types.CallToolResult:
         found = await self._service.questions(who, _text(given, "run") if "run" in given else None)
@@ -212,13 +213,13 @@ class _Door:
         """Take the filled forms of a run; one that its person has put aside decides nothing."""
         who.check_person()
         for key, given in answers.items():
-            content = cast("dict[str, Any]", given if isinstance(given, Mapping) else given.model_dump())
-            if content.get("action") != "accept":
+            filled = filled_values(key, given.model_dump() if isinstance(given, BaseModel) else given)
+            if filled is None:
                 continue
             name, digest = read_key(key)
             question = await self._service.question(who, run, name)
             self._service.check_shown(question, digest)
-            await self._decide(who, question, content.get("content") or {})
+            await self._decide(who, question, filled)
 
     async def _decide(self, who: Principal, question: AskedQuestion, content: Mapping[str, Any]) -> None:
         answer = answer_of(question, content)

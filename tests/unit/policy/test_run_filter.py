@@ -91,6 +91,10 @@ def test_a_day_that_yaml_reads_as_a_date_is_a_day() -> None:
         ({"text": "every DECK"}, True),
         ({"text": "clerk-12"}, True),
         ({"text": "decks of"}, False),
+        ({"begins": "clerk-"}, True),
+        ({"begins": "'"}, False),
+        ({"begins": "clerk-'"}, False),
+        ({"begins": "'clerk-"}, False),
         # all of a filter must be true
         ({"text": "deck", "who": "bob"}, False),
     ],
