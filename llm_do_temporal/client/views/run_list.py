@@ -40,7 +40,6 @@ from llm_do_temporal.client.views.server_list import (
     every_part,
     no_part,
     read_given,
-    read_part,
     stamp,
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
@@ -140,7 +139,7 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
     query, (token, after, before), converter = _query(wanted), _place(page), client.data_converter
     async with translated():
         if not wanted.needs_memo:
-            part = await (read_given if token else read_part)(client, query, token=token, size=PAGE_RUNS)
+            part = await read_given(client, query, token=token, size=PAGE_RUNS)
             listed = [listed_run(info, await read_listing(info, converter)) for info in part.found]
             return RunPage(listed, _address(part.following, ""))
         search = _Search(wanted, converter, before)

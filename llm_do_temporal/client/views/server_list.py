@@ -49,11 +49,13 @@ async def read_part(client: Client, query: str, *, token: bytes = b"", size: int
 
 
 async def read_given(client: Client, query: str, *, token: bytes, size: int = ANSWERED_RUNS) -> ListPart:
-    """Return the part at a token that came from outside. Raises UsageError for one that is none, RPCError.
+    """Return the part at a token that came from outside, without one the first. Raises UsageError, RPCError.
 
     The server may refuse it in the words of a failure that passes, after which the SDK would ask again for ten seconds.
     So a token is none if it is refused, and again once the list without it was answered.
     """
+    if not token:
+        return await read_part(client, query, size=size)
     try:
         return await _ask(client, query, token, size, retry=False)
     except RPCError as error:
@@ -88,7 +90,7 @@ async def every_part(
 
     Raises UsageError for a token that is none, RPCError.
     """
-    part = await (read_given if token else read_part)(client, query, token=token, size=first)
+    part = await read_given(client, query, token=token, size=first)
     yield part
     while part.following:
         part = await read_part(client, query, token=part.following)

@@ -93,10 +93,10 @@ class _Door:
                 await self._answer_all(who, asked, params.input_responses or {})
             if params.name in NAMES:
                 return await getattr(self, f"_{params.name}")(ctx, who, given)
-            run = asked or (await self._begin(who, {**given, "worker": worker_name(params.name)})).run
-            if asked is None and _has_tasks(ctx):
-                return await self._task(who, run, "task")
-            return await self._settle(ctx, who, run)
+            if asked is not None:
+                return await self._settle(ctx, who, asked)
+            run = (await self._begin(who, {**given, "worker": worker_name(params.name)})).run
+            return await (self._task(who, run, "task") if _has_tasks(ctx) else self._settle(ctx, who, run))
         except LlmDoError as error:
             return _failed(Failure.of(error))
 
