@@ -36,7 +36,7 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
         client = session.client
         found = await read_groups(client) if run is None else await read_run(client, run)
         is_empty = not (as_json or found.groups or found.locked)
-        nothing = await nothing_waits(client, run, location) if is_empty else ()
+        nothing = await nothing_waits_lines(client, run, location) if is_empty else ()
     if as_json:
         print_json([group_json(group) for group in found.groups], pretty=True)
         return 0
@@ -53,10 +53,10 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
     return 0
 
 
-async def nothing_waits(client: LlmDoClient, run: str | None, location: Location) -> tuple[str, ...]:
-    """Return lines that say that nothing waits, of a run or of all, and whether that may change: it does after a start.
+async def nothing_waits_lines(client: LlmDoClient, run: str | None, location: Location) -> tuple[str, ...]:
+    """Return the lines for an empty list of questions, of one run or of all runs.
 
-    They are the same for questions and for groups.
+    They say, too, whether runs go on that may still ask.
     """
     from llm_do_temporal.policy.run_filter import RunFilter
 

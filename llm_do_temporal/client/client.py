@@ -36,7 +36,7 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQ
 from llm_do_temporal.client.views.memos import read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.desk.state import already_decided
+from llm_do_temporal.desk.state import already_decided_message
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
@@ -309,7 +309,7 @@ class LlmDoClient:
         asked = next((one for one in await self.questions(run) if one.id == question), None)
         if asked is None or asked.verdict is None:
             return DecisionRefused(f"{ended}; nothing waits for a decision")
-        return DecisionRefused(f"{already_decided(asked.id, asked.verdict)}; {ended}")
+        return DecisionRefused(f"{already_decided_message(asked.id, asked.verdict)}; {ended}")
 
     async def decide_many(
         self,

@@ -106,14 +106,17 @@ def archived(state: DeskState) -> DeskState:
     return state.model_copy(update={"approvals": (), "earlier": earlier, "waited": waits_of(state)})
 
 
-def already_decided(approval_id: str, verdict: Verdict) -> str:
-    """Return the words for whoever decides a question that has this verdict already."""
+def already_decided_message(approval_id: str, verdict: Verdict) -> str:
+    """Return the message for whoever comes second: it says who has decided the question, how and when."""
     at = verdict.at.isoformat(timespec="seconds")
     return f"approval '{approval_id}' was already decided: {verdict.decision} by {verdict.by or 'somebody'} at {at}"
 
 
 def check_answer(asked: Asked, decision: Decision) -> None:
-    """Raise DecisionRefused where a decision is none that this question takes, whatever is decided already."""
+    """Raise DecisionRefused where the arguments or the grant of a decision do not fit the question.
+
+    Whether the question is decided already is not looked at.
+    """
     check_change(asked, decision)
     check_grant(asked, decision)
 
@@ -122,7 +125,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
     """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken."""
     approval = _named(state, decision)
     if approval.verdict is not None:
-        raise DecisionRefused(already_decided(approval.id, approval.verdict))
+        raise DecisionRefused(already_decided_message(approval.id, approval.verdict))
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
     if approval.held is not None:

@@ -68,9 +68,10 @@ def _fits(value: Any) -> bool:
 
 
 def filled_values(name: str, form: Any) -> dict[str, Any] | None:
-    """Return what a person has put into the form of this name; None where it was put aside.
+    """Return the values of a form that was accepted; None where it was declined or cancelled.
 
-    Raises UsageError for what is no answer to a form.
+    Whether they fit the form `answer_of` checks. `name` is for the error. Raises UsageError for what is no answer to a
+    form.
     """
     told = cast("dict[str, Any]", form) if isinstance(form, dict) else {"content": form}
     values: Any = told.get("content") or {}

@@ -16,7 +16,7 @@ from llm_do_temporal.doors.http.app import build_api
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.doors.values.json_text import MAX_PARTS
+from llm_do_temporal.doors.values.strict_json import MAX_PARTS
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui import connections
 from tests.support.doors.http_client import PREFIX, Program, person, program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
-from llm_do_temporal.cli.groups import list_groups, nothing_waits
+from llm_do_temporal.cli.groups import list_groups, nothing_waits_lines
 from llm_do_temporal.cli.options import Location, Several, check_limit, read_json_object
 from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
@@ -69,7 +69,7 @@ async def approvals(
     async with opened(location) as session:
         found = await _asked(session.client, run, limit, limit or (None if as_json else _MOST_LISTED))
         is_empty = not (as_json or found.questions or found.locked or found.further_runs)
-        nothing = await nothing_waits(session.client, run, location) if is_empty else ()
+        nothing = await nothing_waits_lines(session.client, run, location) if is_empty else ()
     pending, locked = found.questions, found.locked
     for asking in {question.run for question in pending}:
         shown = [ShownQuestion(each.id, each.request.digest) for each in pending if each.run == asking]

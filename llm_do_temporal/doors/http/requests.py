@@ -15,8 +15,8 @@ from llm_do_temporal.doors.http.problems import path_item
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile, TokenRecord
-from llm_do_temporal.doors.values.json_text import read_json
 from llm_do_temporal.doors.values.runs import MAX_KEY_CHARS, MAX_QUESTION_ID_CHARS
+from llm_do_temporal.doors.values.strict_json import read_json
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 
@@ -39,7 +39,10 @@ def _service(request: Request) -> DoorService:
 
 
 async def owner_of(request: Request) -> TokenRecord:
-    """Return the facts of the request's token. Raises HTTPException."""
+    """Return the record of the token that a request was sent with.
+
+    Raises HTTPException: 401 without one that is known, 400 for a header of _SINGLE that is there twice.
+    """
     if any(len(request.headers.getlist(name)) > 1 for name in _SINGLE):
         raise HTTPException(400, f"a header is there twice; of {', '.join(_SINGLE)} there is one")
     given = await _bearer(request)
@@ -50,7 +53,7 @@ async def owner_of(request: Request) -> TokenRecord:
 
 
 class TokenFirst(APIRoute):
-    """Route that looks at the token before it reads a body, which is JSON that everybody reads alike."""
+    """Route that looks at the token before it reads a body; see `strict_json` for what a body may be."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of its requests."""

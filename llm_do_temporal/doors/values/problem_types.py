@@ -24,7 +24,7 @@ class ProblemType(NamedTuple):
 
     title: str
     errors: tuple[type[LlmDoError], ...]
-    """Classes of the errors that have the status; without such an error, the first one's name is the `code`."""
+    """Classes of the errors that have the status; where none was raised, the name of the first is the `code`."""
     next_step: str | None = None
     """Advice where the error has none."""
 
@@ -49,4 +49,4 @@ PROBLEM_TYPES = {
     ),
     428: ProblemType("The decision does not say what was shown.", (UsageError,), "Send the `ETag` in `If-Match`."),
 }
-"""Problem types by status. An error has the first that fits; those below 500 are raised by routes alone."""
+"""Problem types by status. An error has the first that fits; those listed after 500 are raised by routes alone."""

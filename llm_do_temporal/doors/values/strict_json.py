@@ -1,4 +1,7 @@
-"""JSON that a program has sent, as bytes: read where everybody reads the same value, and in bounded memory."""
+"""JSON of requests: other encodings, keys that are there twice and millions of values are refused.
+
+Numbers and texts that JSON does not have are the business of `check_json`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,18 @@ from json import JSONDecodeError
 from typing import Any
 
 MAX_PARTS = 2_000_000
-"""Most commas and opening brackets of a text: each may be a value, which takes a hundred bytes of memory and more."""
+"""Largest number of commas and opening brackets in a text, those inside strings included.
+
+Each may be a value, which takes a hundred bytes of memory and more.
+"""
 
 
 def read_json(data: bytes) -> Any:
-    """Return the value that the bytes say in UTF-8. Raises JSONDecodeError where others could read another one."""
+    """Return the value of a text in UTF-8.
+
+    Raises JSONDecodeError, also for another encoding, a key that is there twice and more than MAX_PARTS.
+    RecursionError and ValueError come from the reader: for too many levels, and for numbers of thousands of digits.
+    """
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_PARTS:
         raise JSONDecodeError(f"there are more than {MAX_PARTS:,} commas and brackets", "", 0)
     try:
