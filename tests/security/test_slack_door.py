@@ -391,7 +391,7 @@ async def test_messages_of_no_known_shape_are_left_and_the_connection_serves_on(
         for payload in PAYLOADS:
             await there(slack.post_envelope, "interactive", payload)
             await there(slack.post_envelope, "events_api", {"type": "event_callback", "event": payload})
-        await there(slack.send_text, json.dumps({"type": "disconnect", "reason": "refresh_requested"}))
+        await there(slack.refresh)
         await there(slack.click, ADA, card, "llm_do_approve")
         assert (await place.client.result(run)).output == "Done."
         process.kill()

@@ -199,6 +199,15 @@ class FakeSlack:
         self.until(lambda: len([one for one in self._sockets if not one.closed]) >= count, "the door connects")
         return [one for one in self._sockets if not one.closed][-1]
 
+    def refresh(self) -> None:
+        """Announce the end of the newest connection, and wait for the next one.
+
+        The door leaves the old one before it makes a new one: what is sent in between is lost."""
+        old = self.connected()
+        self.in_slack(old.send_str(json.dumps({"type": "disconnect", "reason": "refresh_requested"})))
+        self.until(lambda: old.closed, "the door leaves the connection")
+        self.connected()
+
     def hang_up(self) -> None:
         """Close all connections."""
         for socket in self._sockets:
