@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -148,6 +149,19 @@ def read_json(text: str, option: str) -> Any:
             f"the value of {option} is not JSON: {error}",
             next_step=f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.',
         ) from error
+
+
+def read_duration_flag(text: str, flag: str, *, is_age: bool = False) -> timedelta:
+    """Return the length of time that a flag says, like `30d` or `12h`; an age may be longer than a limit.
+
+    Raises UsageError, which names the flag.
+    """
+    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, LONGEST_DURATION, read_duration
+
+    try:
+        return timedelta(seconds=read_duration(text, longest=LONGEST_AGE if is_age else LONGEST_DURATION))
+    except ValueError as error:
+        raise UsageError(f"{flag} {text[:40]}: {error}") from error
 
 
 def check_limit(limit: int | None) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Location, read_duration_flag
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError
 
@@ -46,7 +45,7 @@ async def gc(
     from llm_do_temporal.client.maintenance.gc import collect
     from llm_do_temporal.storage.places import workshop_blobs
 
-    age = _duration(older_than)
+    age = read_duration_flag(older_than, "--older-than", is_age=True)
     workshop = location.find_workshop()
     check_one_server(location, workshop, "gc")
     async with opened(location) as session:
@@ -61,15 +60,6 @@ async def gc(
             print(f"{'would remove' if dry_run else 'removed'} the journals of {commits} commits whose runs are gone")
         print(f"read the histories of {collected.workflows} workflows")
     return 0
-
-
-def _duration(text: str) -> timedelta:
-    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
-
-    try:
-        return timedelta(seconds=read_duration(text, longest=LONGEST_AGE))
-    except ValueError as error:
-        raise UsageError(f"the value of --older-than cannot be used: {error}") from error
 
 
 def check_one_server(location: Location, workshop: Path, command: str) -> None:

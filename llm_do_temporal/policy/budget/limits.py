@@ -39,12 +39,13 @@ NOTHING = Decimal(0)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _WORDS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _DURATION = re.compile(r"(\d+)([smhd])", re.ASCII)
-_LONGEST_SECONDS = 10 * 366 * 86400
+LONGEST_DURATION = 10 * 366 * 86400
+"""Most seconds of a limit, and of any other time that is not an age."""
 LONGEST_AGE = 10_000 * 86400
 """Most seconds since something that is looked for, or cleared away."""
 
 
-def read_duration(value: Any, *, longest: int = _LONGEST_SECONDS) -> Any:
+def read_duration(value: Any, *, longest: int = LONGEST_DURATION) -> Any:
     """Return the seconds of `90s`, `30m`, `2h`, `3d`; any value but text is returned as it is.
 
     Raises ValueError for another text, and for more than `longest` seconds.
@@ -86,7 +87,7 @@ Count = Annotated[int, Field(ge=1, le=_MOST)]
 Dollars = Annotated[Decimal, Field(gt=0, le=_MOST_DOLLARS, allow_inf_nan=False), AfterValidator(_check_places)]
 """Cost in US dollars, within what decimal arithmetic adds, divides and compares."""
 Duration = Annotated[
-    int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration, json_schema_input_type=int | DurationText)
+    int, Field(ge=1, le=LONGEST_DURATION), BeforeValidator(read_duration, json_schema_input_type=int | DurationText)
 ]
 """Duration in whole seconds."""
 
@@ -184,7 +185,7 @@ def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[
 
 def highest_limit(dimension: Dimension) -> int:
     """Return the highest limit that a person can agree to: seconds for time, else the dimension's own unit."""
-    return _LONGEST_SECONDS if dimension is Dimension.TIME else 10**15
+    return LONGEST_DURATION if dimension is Dimension.TIME else 10**15
 
 
 def described(dimension: Dimension, amount: Decimal) -> str:

@@ -90,7 +90,7 @@ USAGE = [
     (["review", "run", "--all", "--reject-all", "no"], "--reject-all accepts nothing"),
     (["review", "run", "--reject-all", " "], "--reject-all needs a reason"),
     (["list", "--limit", "0"], "--limit 0 is not a number above zero"),
-    (["gc", "--older-than", "soon"], "the value of --older-than cannot be used: 'soon' is not a time"),
+    (["gc", "--older-than", "soon"], "--older-than soon: 'soon' is not a time"),
     (["gc", "--older-than", f"{'9' * 5_000}d"], "is too long; a time is at most 10000 days"),
     (["check", "gone"], "there is no file or folder 'gone'"),
     (["certify", "greeter", "--every", "0"], "--every 0 is not a number above zero"),

@@ -20,11 +20,14 @@ def make(folder: Path, text: str = "sandbox: {root: .}\n") -> list[str]:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--since", "a month"], "--since: 'a month' is not a time; write it like 90s, 30m"),
-        (["--since", "30"], "--since: '30' is not a time"),
-        (["--since", "999999999999d"], "--since: '999999999999d' is too long; a time is at most 10000 days"),
-        (["--since", "9999999d"], "--since: '9999999d' is too long"),
-        (["--since", "٣d"], "--since: '٣d' is not a time"),
+        (["--since", "a month"], "--since a month: 'a month' is not a time; write it like 90s, 30m"),
+        (["--since", "30"], "--since 30: '30' is not a time"),
+        (
+            ["--since", "999999999999d"],
+            "'999999999999d' is too long; a time is at most 10000 days",
+        ),
+        (["--since", "9999999d"], "--since 9999999d: '9999999d' is too long"),
+        (["--since", "٣d"], "--since ٣d: '٣d' is not a time"),
         (["--min-runs", "0"], "--min-runs 0 is not a number above zero"),
         (["--min-days", "-1"], "--min-days -1 is not a number above zero"),
     ],

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from llm_do_temporal.cli.commands.doors.schedule_flags import duration
+from llm_do_temporal.cli.options import read_duration_flag
 from llm_do_temporal.client.schedules.plan import CRON_NAMES, SchedulePlan
 from llm_do_temporal.errors import UsageError
 
@@ -60,6 +60,6 @@ def test_a_length_of_time_is_no_time_of_a_zone(cron: str, timezone: str) -> None
 @pytest.mark.parametrize("text", ["99999999999999999999d", "3661d", "87841h", f"{'9' * 5_000}s"])
 def test_a_length_of_time_of_more_than_ten_years_is_refused_in_words(text: str, flag: str) -> None:
     with pytest.raises(UsageError) as refused:
-        duration(text, flag)
+        read_duration_flag(text, flag)
     assert refused.value.message == f"{flag} {text[:40]}: '{text[:40]}' is too long; a time is at most 3660 days"
-    assert duration("3660d", flag) == timedelta(days=3_660)
+    assert read_duration_flag("3660d", flag) == timedelta(days=3_660)

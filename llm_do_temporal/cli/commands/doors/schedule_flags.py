@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 
 from llm_do_temporal.cli.commands.batch import BatchFlags
+from llm_do_temporal.cli.options import read_duration_flag
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from llm_do_temporal.client.schedules.plan import SchedulePlan
     from llm_do_temporal.messages.batches import InputFiles
 
@@ -59,10 +58,10 @@ class ScheduleTimes:
         from llm_do_temporal.client.schedules.plan import SchedulePlan
 
         every, jitter = (
-            None if text is None else duration(text, flag)
+            None if text is None else read_duration_flag(text, flag)
             for text, flag in ((self.every, "--every"), (self.jitter, "--jitter"))
         )
-        late = duration(self.catch_up, "--catch-up")
+        late = read_duration_flag(self.catch_up, "--catch-up")
         return SchedulePlan(self.cron, every, self.timezone, self.overlap, jitter, late)
 
 
@@ -112,18 +111,6 @@ class ScheduleFiles:
         return input_files(
             workshop, attach=self.attach, each=self.each, each_line=self.each_line, concurrency=self.concurrency
         )
-
-
-def duration(text: str, flag: str) -> timedelta:
-    """Return the length of time that a flag says. Raises UsageError."""
-    from datetime import timedelta
-
-    from llm_do_temporal.policy.budget.limits import read_duration
-
-    try:
-        return timedelta(seconds=read_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag} {text[:40]}: {error}") from error
 
 
 def moment(text: str, flag: str, now: datetime) -> datetime:

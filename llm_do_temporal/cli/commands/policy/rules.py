@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Location, read_duration_flag
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import UsageError
 
@@ -62,7 +62,7 @@ async def suggest(
     from llm_do_temporal.client.rules.proposal import proposed_change
     from llm_do_temporal.definitions.workshop.workshop import load_workshop
 
-    begin = datetime.now(UTC) - span(since)
+    begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
     for name, number in (("--min-runs", min_runs), ("--min-days", min_days)):
         if number < 1:
             raise UsageError(f"{name} {number} is not a number above zero")
@@ -79,16 +79,6 @@ async def suggest(
         sys.stdout.flush()
     _tell(advice, past, since)
     return 0
-
-
-def span(text: str) -> timedelta:
-    """Return the time that `30d` or `12h` stands for. Raises UsageError."""
-    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
-
-    try:
-        return timedelta(seconds=read_duration(text, longest=LONGEST_AGE))
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
 
 
 def _tell(advice: RuleAdvice, past: PastCalls, since: str) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.policy.rules import span
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Location, read_duration_flag
 from llm_do_temporal.cli.text import say
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ async def try_rules(
     from llm_do_temporal.client.rules.past_calls import PastCallReader
     from llm_do_temporal.client.rules.trial import try_policy
 
-    begin = datetime.now(UTC) - span(since)
+    begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
     policy, today = _policies(file, add or [], location)
     async with opened(location) as session:
         past = await PastCallReader(session.client.temporal).read(begin)
