@@ -86,7 +86,10 @@ async def _given(client: LlmDoClient, run: str) -> dict[str, Attachment]:
     listed = await read_run(client.temporal, run)
     async with translated(run):
         facts = await read_facts(client.temporal, listed)
-    return {one.path: one for one in reversed(facts.all_attachments)}
+    found: dict[str, Attachment] = {}
+    for one in facts.all_attachments:
+        found.setdefault(one.path, one)
+    return found
 
 
 async def _written(client: LlmDoClient, run: str) -> tuple[WrittenFile, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from typing import Any
 
 import pytest
-from acp import text_block
+from acp import image_block, text_block
 from acp.exceptions import RequestError
-from acp.helpers import embedded_text_resource, resource_block
+from acp.helpers import audio_block, embedded_text_resource, resource_block
 from acp.schema import AcceptElicitationResponse, CancelElicitationResponse
 
 from llm_do_temporal.doors.live_words import ANEW
@@ -20,6 +21,8 @@ from tests.support.providers.provider import fixed
 from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 
 
 def writer(place: Place, *turns: Any) -> None:
@@ -43,6 +46,32 @@ async def test_a_session_is_a_run_whose_calls_the_person_at_the_editor_decides(p
     (question,) = await place.client.questions(session)
     assert question.verdict is not None
     assert (question.verdict.by, question.verdict.via) == ("ada", "acp")
+
+
+async def test_pictures_and_sounds_of_a_prompt_are_files_of_the_run_and_reach_the_model(
+    place: Place, point_at: Any
+) -> None:
+    provider = point_at(fixed(Text("Seen.")))
+    place.worker("writer", "openai-chat:gpt-4o")
+    picture = b64encode(PNG).decode()
+    async with editor(place, None) as ada:
+        place.started.append(session := await ada.new())
+        prompt = [text_block("look"), image_block(picture, "image/png"), image_block(picture, "image/png")]
+        await ada.agent.prompt(session_id=session, prompt=prompt)
+        assert ada.words() == "Seen.\n"
+        files = await DoorService(place.client, place.folder).files(ADA, session)
+        assert [(one.name, one.bytes) for one in files] == [("image-2.png", len(PNG)), ("image-3.png", len(PNG))]
+        assert str(provider.requests[0].body).count(f"data:image/png;base64,{picture}") == 2
+        for broken, named in (
+            (image_block("no picture!", "image/png"), "image-1.png"),
+            (audio_block("=", "audio/x-no-such-kind"), "audio-1"),
+        ):
+            before = len(ada.words())
+            assert await ada.agent.prompt(session_id=await ada.new(), prompt=[broken])
+            assert named in ada.words()[before:]
+        place.started.append(odd := await ada.new())
+        await ada.agent.prompt(session_id=odd, prompt=[image_block(picture, "image/../../png")])
+        assert [one.name for one in await DoorService(place.client, place.folder).files(ADA, odd)] == ["image-1"]
 
 
 async def test_a_rejected_call_is_not_made_and_a_remembered_one_asks_once(place: Place) -> None:

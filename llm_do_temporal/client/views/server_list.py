@@ -30,6 +30,10 @@ ANSWERED_RUNS = 1_000
 """Runs that the server lists in one answer at most."""
 _REFUSED = (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNKNOWN)
 """Answers of servers to a token that is none. A server that hides its errors says the second for any of them."""
+_REFUSALS = 2
+"""Refusals after which a token is none."""
+_ATTEMPTS = 10
+"""Times that a token is tried."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +56,21 @@ async def read_given(client: Client, query: str, *, token: bytes, size: int = AN
     """Return the part at a token that came from outside, without one the first. Raises UsageError, RPCError.
 
     The server may refuse it in the words of a failure that passes, after which the SDK would ask again for ten seconds.
-    So a token is none if it is refused, and again once the list without it was answered.
+    So the SDK asks once, and a token is none if it is refused twice; in between, the list without it was answered. A
+    failure that is no refusal counts for nothing: the token is tried again, as often as the SDK would.
     """
     if not token:
         return await read_part(client, query, size=size)
-    try:
-        return await _ask(client, query, token, size, retry=False)
-    except RPCError as error:
-        if error.status not in _REFUSED:
-            return await read_part(client, query, token=token, size=size)
-    await read_part(client, query, size=1)
-    try:
-        return await _ask(client, query, token, size, retry=False)
-    except RPCError as error:
-        if error.status not in _REFUSED:
-            raise
-        raise no_part() from error
+    failures: list[RPCError] = []
+    while len(failures) < _ATTEMPTS:
+        try:
+            return await _ask(client, query, token, size, retry=False)
+        except RPCError as error:
+            failures.append(error)
+        if sum(one.status in _REFUSED for one in failures) == _REFUSALS:
+            raise no_part() from failures[-1]
+        await read_part(client, query, size=1)
+    raise failures[-1]
 
 
 def no_part() -> UsageError:

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from base64 import b64encode
 from contextlib import suppress
+from mimetypes import guess_extension
 from typing import Any
 from urllib.parse import unquote
 
@@ -35,7 +36,7 @@ from acp.schema import (
     StopReason,
 )
 
-from llm_do_temporal.doors.acp.session import FollowedSession
+from llm_do_temporal.doors.acp.session import FollowedSession, stop
 from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
@@ -79,7 +80,7 @@ class WorkerAgent:
             protocol_version=PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=PromptCapabilities(embedded_context=True),
+                prompt_capabilities=PromptCapabilities(embedded_context=True, image=True, audio=True),
                 session_capabilities=SessionCapabilities(
                     list=SessionListCapabilities(), resume=SessionResumeCapabilities()
                 ),
@@ -134,10 +135,7 @@ class WorkerAgent:
 
     async def close(self) -> None:
         """Leave all sessions; their runs go on."""
-        tasks = [task for task, _ in self._followed.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop(*(task for task, _ in self._followed.values()))
 
     async def _run(self, session_id: str, prompt: list[Any]) -> StopReason:
         run = await self._known(session_id)
@@ -201,10 +199,15 @@ def _text(prompt: list[Any]) -> str:
 
 
 def _files(prompt: list[Any]) -> tuple[SentFile, ...]:
-    """Return what is embedded in a prompt as files, each called by the last part of its address. Raises UsageError."""
+    """Return what is embedded in a prompt as files, each called by the last part of its address; an image or a sound by
+    its kind and its place among the parts of the prompt. Raises UsageError."""
     found: list[tuple[str, str]] = []
-    for resource in (one for block in prompt if (one := getattr(block, "resource", None)) is not None):
-        name = unquote(str(resource.uri)).rstrip("/").rpartition("/")[2] or "file"
-        text, blob = getattr(resource, "text", None), getattr(resource, "blob", None)
-        found.append((name, blob if blob is not None else b64encode(str(text or "").encode(errors="replace")).decode()))
+    for place, block in enumerate(prompt, 1):
+        if block.type in ("image", "audio"):
+            found.append((f"{block.type}-{place}{guess_extension(block.mime_type) or ''}", block.data))
+        elif block.type == "resource":
+            name = unquote(str(block.resource.uri)).rstrip("/").rpartition("/")[2] or "file"
+            text, blob = getattr(block.resource, "text", None), getattr(block.resource, "blob", None)
+            content = blob if blob is not None else b64encode(str(text or "").encode(errors="replace")).decode()
+            found.append((name, content))
     return sent_files(found)

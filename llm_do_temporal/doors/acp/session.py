@@ -69,7 +69,7 @@ class FollowedSession:
             return "cancelled" if ended.state == "cancelled" else "end_turn"
         finally:
             self.has_caught_up.set()
-            await _stop(listening, *self._asking.values())
+            await stop(listening, *self._asking.values())
 
     async def _listen(self) -> None:
         """Say words while they are written."""
@@ -99,7 +99,7 @@ class FollowedSession:
     async def _ask_open(self) -> None:
         """Ask about each open question once, and take back what needs no answer here any more."""
         opened = {one.id: one for one in await self._service.questions(self._who, self._id)}
-        await _stop(*(task for question, task in self._asking.items() if question not in opened))
+        await stop(*(task for question, task in self._asking.items() if question not in opened))
         for name, question in opened.items():
             if name not in self._asking and question.digest in self._calls.heard:
                 self._asking[name] = asyncio.create_task(self._ask(question))
@@ -139,7 +139,8 @@ class FollowedSession:
             await self._editor.session_update(session_id=self._id, update=update)
 
 
-async def _stop(*tasks: asyncio.Task[None]) -> None:
+async def stop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,14 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from acp.helpers import (
-    plan_entry,
-    text_block,
-    tool_content,
-    tool_diff_content,
-    update_agent_message_text,
-    update_plan,
-)
+from acp.helpers import plan_entry, text_block, tool_content, tool_diff_content, update_agent_message_text, update_plan
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -40,8 +40,9 @@ class RunServer:
     queries: list[str] = field(default_factory=list[str])
     namespace: str = "default"
     refuses_with: RPCStatusCode = RPCStatusCode.UNKNOWN
-    hiccups: int = 0
-    """Number of next answers that fail."""
+    """Status with which a token that is none is refused."""
+    hiccups: deque[RPCStatusCode] = field(default_factory=deque[RPCStatusCode])
+    """Failures of the next answers that the SDK is not to ask for again."""
 
     async def put(
         self,
@@ -76,10 +77,11 @@ class RunServer:
         token = request.next_page_token
         assert retry or token
         self.queries.append(request.query)
-        if self.hiccups or (token and not token.isdigit()):
-            self.hiccups = max(0, self.hiccups - 1)
+        is_hiccup = bool(self.hiccups) and not retry
+        if is_hiccup or (token and not token.isdigit()):
             assert not retry, "the SDK would ask again for ten seconds"
-            raise RPCError("something went wrong, please retry (6fa7df64)", self.refuses_with, b"")
+            status = self.hiccups.popleft() if is_hiccup else self.refuses_with
+            raise RPCError("something went wrong, please retry (6fa7df64)", status, b"")
         found, first = self._found(request.query), int(token or 0)
         end = first + request.page_size
         following = str(end).encode() if end < len(found) else b""

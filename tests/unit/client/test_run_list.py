@@ -229,11 +229,32 @@ async def test_a_part_that_the_server_refuses_is_refused_at_once(
     assert refused.value.next_step == "Begin again with the first part."
 
 
-@pytest.mark.parametrize("status", [RPCStatusCode.UNKNOWN, RPCStatusCode.UNAVAILABLE])
-async def test_a_failure_that_passes_does_not_make_a_good_address_a_bad_one(status: RPCStatusCode) -> None:
+HICCUPS = [
+    (RPCStatusCode.UNKNOWN,),
+    (RPCStatusCode.UNAVAILABLE,),
+    (RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNKNOWN, RPCStatusCode.DEADLINE_EXCEEDED),
+    (RPCStatusCode.UNAVAILABLE,) * 9,
+]
+
+
+@pytest.mark.parametrize("hiccups", HICCUPS)
+@pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(text="deck")])
+async def test_a_failure_that_passes_does_not_make_a_bad_address_one_that_is_tried_for_ever(
+    hiccups: tuple[RPCStatusCode, ...], wanted: RunFilter
+) -> None:
+    server = await server_with(3)
+    server.hiccups.extend(hiccups)
+    page = page_of({"part": base64.b64encode(b"junk").decode(), "after": "", "in_vain": 0})
+    refusal = ConnectionFailed if len(hiccups) == 9 else UsageError  # one more failure, and it is no wiser
+    with pytest.raises(refusal):
+        await list_runs(cast("Any", server), wanted, page=page)
+
+
+@pytest.mark.parametrize("hiccups", HICCUPS)
+async def test_a_failure_that_passes_does_not_make_a_good_address_a_bad_one(hiccups: tuple[RPCStatusCode, ...]) -> None:
     server = await server_with(60)
     first = await list_runs(cast("Any", server))
-    server.hiccups, server.refuses_with = 1, status
+    server.hiccups.extend(hiccups)
     second = await list_runs(cast("Any", server), page=first.following or "")
     assert len(second.runs) == PAGE_RUNS
     assert not {one.run for one in first.runs} & {one.run for one in second.runs}
