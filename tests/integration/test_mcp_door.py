@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -200,7 +200,9 @@ async def test_a_long_call_tells_its_progress_and_after_its_time_what_to_do_next
         run = first["run"]
         place.started.append(run)
         assert first["next"] == f"the run goes on: call `wait` with run='{run}'"
-        assert len(heard) > 2
+        while len(heard) < 3:  # a busy machine may have no time for more in one call
+            heard.clear()
+            await agent.call_tool("wait", {"run": run}, progress_callback=hear)
         assert {one[1:] for one in heard} == {(2.0, f"run {run}: running")}
         gate.open()
         while (again := told(await agent.call_tool("wait", {"run": run})))["state"] == "running":
@@ -212,11 +214,13 @@ async def test_a_long_call_tells_its_progress_and_after_its_time_what_to_do_next
 async def test_the_time_that_a_person_takes_over_a_form_is_not_that_of_the_call(
     place: Place, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "WAIT_SECONDS", 8)
+    thinking = 0.0
+    monkeypatch.setattr(server, "monotonic", lambda: time.monotonic() + thinking)
     writer(place)
 
     async def fill(_form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
-        await asyncio.sleep(server.WAIT_SECONDS)
+        nonlocal thinking
+        thinking += server.WAIT_SECONDS
         return {"decision": "approve"}
 
     async with client(place, ADA, era=era, fill=fill) as ada:
@@ -251,6 +255,22 @@ async def test_an_agent_never_decides_about_the_calls_of_its_worker(place: Place
     assert not (place.folder / "a.txt").exists()
     await place.decide(run, id="a1")
     await place.client.result(run)
+
+
+@pytest.mark.parametrize("state", ["", "nothing", "writer-00000000", "../x"])
+async def test_a_call_that_goes_on_with_a_run_that_is_not_there_begins_none(place: Place, state: str) -> None:
+    writer(place)
+    async with client(place, ADA) as ada:
+        lost = await ada.session.call_tool("writer", {"prompt": "go"}, request_state=state)
+        assert isinstance(lost, types.CallToolResult)
+        assert told(lost)["error"]["code"] == "UnknownHere"
+        started = told(await ada.call_tool("start", {"worker": "writer", "prompt": "go"}))["run"]
+    place.started.append(started)
+    listed = place.client.temporal.list_workflows(f"TaskQueue = '{place.queue}'")
+    while not (found := [one.id async for one in listed]):
+        listed = place.client.temporal.list_workflows(f"TaskQueue = '{place.queue}'")
+    assert set(found) == {started}
+    await place.client.cancel(started)
 
 
 @pytest.mark.parametrize("names", [{"approvers": ["ada", "bob"]}, {"quorum": 2}, {"forbid_own": True}], ids=str)
@@ -371,9 +391,9 @@ async def test_a_wrong_call_is_told_so_and_starts_nothing(
 ) -> None:
     writer(place)
     place.worker("secret", scripted(call("write_file", path="/a.txt", content="hi"), "Done."))
-    before = {one.run for one in await place.client.runs()}
     async with client(place, who) as agent:
         refused = await agent.call_tool(tool, arguments)
     assert refused.is_error
     assert told(refused)["error"]["message"]
-    assert {one.run for one in await place.client.runs()} == before
+    # The server may still be about to list runs of tests before, which have other task queues.
+    assert (await place.client.temporal.count_workflows(f"TaskQueue = '{place.queue}'")).count == 0

@@ -61,7 +61,8 @@ async def translated(run: str | None = None) -> AsyncGenerator[None]:
             raise
         raise out_of_reach() from error
     except RPCError as error:
-        if is_missing(error) and run is not None:
+        # No run has an empty id, for which the server has other words.
+        if run is not None and (not run or is_missing(error)):
             raise UsageError(
                 f"there is no run '{run}'", next_step="`llm-do-temporal list` shows the runs of this server."
             ) from error

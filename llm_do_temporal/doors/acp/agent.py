@@ -157,8 +157,6 @@ class WorkerAgent:
 
     async def _known(self, session_id: str) -> Run | None:
         """Return the run of a session; None where there is none, or it is no session of this worker and person."""
-        if not session_id:
-            return None
         try:
             run = await self._service.run(self._who, session_id)
         except UnknownHere:

@@ -33,6 +33,12 @@ async def test_missing_is_told_from_wrong(message: str, status: RPCStatusCode, *
             raise error
 
 
+async def test_no_run_has_an_empty_id() -> None:
+    with pytest.raises(UsageError, match="there is no run ''"):
+        async with translated(""):
+            raise RPCError("WorkflowId is not set on request.", RPCStatusCode.INVALID_ARGUMENT, b"")
+
+
 class Starved:
     """A server whose only run has a task that has just failed."""
 
