@@ -36,7 +36,7 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQ
 from llm_do_temporal.client.views.memos import read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.desk.state import already_decided_message
+from llm_do_temporal.desk.state import already_decided_message, unnamed_message
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
@@ -259,11 +259,26 @@ class LlmDoClient:
         """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused.
 
         One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect."""
+        if decision.id is None:
+            decision = decision.model_copy(update={"id": await self._meant(run, decision)})
         taken = await self._update_desk(run, DECIDE_UPDATE, decision)
         if taken is None:
             async with translated(run):
                 await self._handle(run).signal(DECIDE_SIGNAL, decision)
         return taken
+
+    async def _meant(self, run: str, decision: Decision) -> str:
+        """Return the id of the one question that a decision without an id can mean now. Raises DecisionRefused.
+
+        It is sent with that id: without one an update that comes late, or the signal after it, could count for the next
+        question, which nobody has seen."""
+        waiting = await self.approvals(run)
+        named = [one for one in waiting if decision.digest and one.request.digest == decision.digest] or waiting
+        if len(named) == 1:
+            return named[0].id
+        if (await self.status(run)).ended_at is not None:
+            raise await self._too_late(run, None)
+        raise DecisionRefused(unnamed_message([one.id for one in waiting]))
 
     async def undo(self, run: str, undo: UndoInput) -> Approval | None:
         """Take back a decision that has not taken effect, and return its question, which is open again.

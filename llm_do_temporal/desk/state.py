@@ -112,6 +112,11 @@ def already_decided_message(approval_id: str, verdict: Verdict) -> str:
     return f"approval '{approval_id}' was already decided: {verdict.decision} by {verdict.by or 'somebody'} at {at}"
 
 
+def unnamed_message(waiting: Sequence[str]) -> str:
+    """Return the message for a decision that names no question, and may mean none or several of these that wait."""
+    return f"say which approval: {len(waiting)} are pending ({', '.join(waiting) or 'none'})"
+
+
 def check_answer(asked: Asked, decision: Decision) -> None:
     """Raise DecisionRefused where the arguments or the grant of a decision do not fit the question.
 
@@ -260,8 +265,7 @@ def _named(state: DeskState, decision: Decision) -> Approval:
         named = [approval for approval in waiting if decision.digest and decision.digest == approval.request.digest]
         if len(named) == 1 or len(waiting) == 1:
             return (named or waiting)[0]
-        ids = ", ".join(approval.id for approval in waiting) or "none"
-        raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({ids})")
+        raise DecisionRefused(unnamed_message([approval.id for approval in waiting]))
     named_so = question(state, approval_id)
     if named_so is not None:
         return named_so

@@ -207,12 +207,12 @@ class _KeyFile:
             self._warned = str(error)
         return self._keys
 
-    def _version(self) -> tuple[int, int, int]:
+    def _version(self) -> tuple[int, ...]:
         try:
             facts = self._path.stat()
         except OSError as error:
             raise self._unreadable(os.strerror(error.errno or 0)) from error
-        return facts.st_ino, facts.st_mtime_ns, facts.st_size
+        return facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size
 
     def _load(self) -> tuple[Key, ...]:
         try:

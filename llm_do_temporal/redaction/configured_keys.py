@@ -179,10 +179,11 @@ def _print_without_keys(kind: type[BaseException], error: BaseException, trace: 
 
 def _known() -> Keys:
     path = os.environ.get(KEY_FILE_VARIABLE, "")
-    changed = 0
+    changed: tuple[int, ...] = ()
     if path:
         with suppress(OSError, ValueError):
-            changed = Path(path).stat().st_mtime_ns
+            facts = Path(path).stat()
+            changed = facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size
     return _keys_of(frozenset(os.environ.items()), frozenset(_named), frozenset(_told.items()), path, changed)
 
 
@@ -192,7 +193,7 @@ def _keys_of(
     named: frozenset[str],
     told: frozenset[tuple[str, str]],
     key_file: str,
-    _changed: int,
+    _changed: tuple[int, ...],
 ) -> Keys:
     found: list[tuple[str, str]] = [(name, value) for value, name in told if len(value) >= SHORTEST_CHARS]
     for name, value in environment:

@@ -26,7 +26,7 @@ from llm_do_temporal.sandbox.programs import InstalledProgram, find_bwrap
 TOP = "/llm-do"
 """Folder of the worker's files as isolated commands see it."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PROBE_SECONDS = 10
+_PROBE_SECONDS = 60
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "alternatives",

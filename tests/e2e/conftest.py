@@ -10,19 +10,27 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.people.desk import Desk, desk_in, ship
 from tests.support.people.office import Office
+from tests.support.ports import unused_port
 from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.temporal import temporal_server
 
 trust_nobody()
+_SECONDS = 600
 
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start: a shell that starts this in the background has it ignored by all below."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder more time than others: each starts many processes, and a machine may be slow."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture
@@ -36,7 +44,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A desk whose workshop has a host that stays."""
     with desk_in(tmp_path_factory.mktemp("shop")) as desk:
-        desk.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+        desk.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
         assert desk.host.kind == "dev"
         yield desk
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.people.desk import Desk
+from tests.support.ports import unused_port
 
 WORKSHOP = "name: bad\nsandbox: {root: .}\n"
 FINE = "---\ndescription: Fine.\n---\nSay hi.\n"
@@ -128,9 +128,9 @@ def test_dev_says_that_its_port_is_in_use(bad: Desk) -> None:
 
 
 def test_a_second_dev_in_the_same_workshop_says_who_serves_it(bad: Desk) -> None:
-    bad.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+    bad.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
     address = bad.host.address
-    told(bad.type("dev", "--port", str(any_free_port()), code=2), "already serves", address)
+    told(bad.type("dev", "--port", str(unused_port()), code=2), "already serves", address)
     assert bad.host.address == address
 
 

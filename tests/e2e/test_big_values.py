@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
+from tests.support.ports import unused_port
 
 LARGE = "x" * 3_000_000
 
 
 def test_a_large_input_comes_back_whole_and_is_removed_with_its_run(desk: Desk) -> None:
-    desk.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+    desk.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
     assert desk.host.kind == "dev"
     (desk.workshop / "echo.worker").write_text("model: offline:echo\n---\nSay it again.\n")
     (desk.workshop / "deck.txt").write_text("Attached.")
@@ -23,6 +23,8 @@ def test_a_large_input_comes_back_whole_and_is_removed_with_its_run(desk: Desk) 
     assert LARGE not in plain
     assert "llmdo-blobs" in plain
 
+    # The server lists a run a moment after it has begun, and what no listed run needs is removed.
+    eventually(lambda: "large" in desk.type("list").stdout, "the run is listed")
     # A result that the workflow's task handed on may be kept a second time, as nobody needs it.
     collected(desk)
     kept = collected(desk)

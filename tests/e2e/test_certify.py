@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     return process.returncode, json.loads(stdout), stderr
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     # `make certify` has all four, after every event.
     kinds = ["service", "freeze"]
@@ -55,7 +56,7 @@ def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     assert told["events"] > 90
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_an_evaluation_whose_service_dies_comes_to_the_same_end() -> None:
     # `make certify` does it after every event.
     code, told, stderr = finish(begin(str(EXAM / "workers" / "pupil.eval.yaml"), "--event=120", workshop=EXAM))
@@ -65,7 +66,7 @@ def test_an_evaluation_whose_service_dies_comes_to_the_same_end() -> None:
     assert told["events"] > 200
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_what_comes_out_otherwise_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "workers").mkdir()
     (tmp_path / "workshop.yaml").write_text("model: offline:by-hand\n")
@@ -74,6 +75,8 @@ def test_what_comes_out_otherwise_is_a_failure(tmp_path: Path) -> None:
     code, told, stderr = finish(begin("clock", "stamp {}", "--event=1", workshop=tmp_path))
     assert code == 1
     assert [row["problems"] for row in told["rows"]] == [["the file stamp.txt differs"]]
-    kept = Path(stderr.strip().splitlines()[-1].rpartition(" ")[2])
+    said = re.search(r"^logs and files of what failed: (.+)$", stderr, re.MULTILINE)
+    assert said is not None
+    kept = Path(said[1])
     assert list(kept.glob("lane-*/service.log"))
     shutil.rmtree(kept)

@@ -14,11 +14,11 @@ import psutil
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
-from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.base import RUN_WORKFLOW, TASK_QUEUE
 from llm_do_temporal.messages.runs import StartRunInput
-from tests.support.patience import eventually
+from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk, use_provider
+from tests.support.ports import unused_port
 from tests.support.providers.answers import Answer, Text, tool_call
 from tests.support.providers.provider import Failure, FakeProvider, unauthorized
 from tests.support.servers.http_replies import http_reply
@@ -62,8 +62,8 @@ def slow_worker(desk: Desk) -> Path:
 
 
 async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_work(desk: Desk, address: str) -> None:
-    health = any_free_port()
-    desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_GRACEFUL_SHUTDOWN_SECONDS": "90"}
+    health = unused_port()
+    desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_GRACEFUL_SHUTDOWN_SECONDS": "600"}
     folder, client = slow_worker(desk), LlmDoClient(await connect(Connection(address=address)))
     with FakeProvider(answer) as provider:
         use_provider(desk, provider)
@@ -84,14 +84,14 @@ async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_w
         assert first.poll() is None
         (folder / "release").touch()
         assert (await client.result("job")).output == "Finished."
-        assert first.wait(timeout=60) == 0
+        assert first.wait(timeout=PATIENCE_SECONDS) == 0
         assert (folder / "began").read_text() == "x"
         assert "slow and done" in json.dumps(provider.requests[-1].body["messages"])
 
         await client.start(StartRunInput(worker="slow", prompt="stuck", model="openai-chat:m"), run="stuck")
         eventually((folder / "stuck").exists, "a tool runs that nothing can stop")
         second.send_signal(signal.SIGTERM)
-        assert second.wait(timeout=60) == 1
+        assert second.wait(timeout=PATIENCE_SECONDS) == 1
 
 
 def used_metrics() -> set[str]:
@@ -112,7 +112,7 @@ async def do_badly(address: str) -> None:
 
 
 async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address: str) -> None:
-    health, metrics = any_free_port(), any_free_port()
+    health, metrics = unused_port(), unused_port()
     desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_LOG_FORMAT": "json"}
     with FakeProvider(answer) as provider:
         use_provider(desk, provider)
@@ -151,27 +151,27 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
     assert "go" not in {part for line in labels for part in line.split('"')}
 
     service.send_signal(signal.SIGTERM)
-    _, log = service.communicate(timeout=60)
+    _, log = service.communicate(timeout=PATIENCE_SECONDS)
     lines = [json.loads(line) for line in log.splitlines()]
     assert {"ready: task queue llm-do", "stopping: finishing what is under way"} <= {line["message"] for line in lines}
 
 
 def test_a_service_that_has_only_begun_says_so_and_leaves_when_told(desk: Desk) -> None:
     """The server takes connections and answers nothing; 143 would be a program that died of the signal."""
-    health = any_free_port()
+    health = unused_port()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         desk.environment |= {"TEMPORAL_ADDRESS": f"127.0.0.1:{silent.getsockname()[1]}"}
         first = desk.begin("worker")
         eventually(lambda: "worker_service" in psutil.Process(first.pid).cmdline(), "the service has the process")
         first.send_signal(signal.SIGTERM)
-        assert first.wait(timeout=60) == 0
+        assert first.wait(timeout=PATIENCE_SECONDS) == 0
 
         desk.environment |= {"LLM_DO_HEALTH_PORT": str(health)}
         second = desk.begin("worker")
         eventually(lambda: http_reply(health, "/healthz") == (200, "ok\n"), "the process lives")
         assert http_reply(health, "/readyz") == (503, "not connected to the Temporal server yet\n")
         second.send_signal(signal.SIGTERM)
-        assert second.wait(timeout=60) == 0
+        assert second.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_a_service_that_cannot_serve_as_asked_says_why_and_ends(desk: Desk, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -18,15 +19,17 @@ from google.protobuf.json_format import MessageToDict
 from pypdf import PdfReader
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded.server import accepts, any_free_port
-from tests.support.patience import eventually
+from llm_do_temporal.client.embedded.server import accepts
+from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk
-from tests.support.servers.temporal import is_healthy
+from tests.support.ports import unused_port
+from tests.support.servers.temporal import temporal_server
 from tests.support.servers.tls import make_certificates, mutual_tls
 
 KEY = f"e2e:{base64.b64encode(b'k' * 32).decode()}"
 PROMPT = "evaluate every deck, and beware of the violet walrus"
 TOKEN = "a-token-of-adas-own"
+OF_THE_RUN = "WorkflowId = 'job' OR WorkflowId STARTS_WITH 'job/'"
 CONTROL = "this much can be found in the database"
 _TEMPORAL = Path(sysconfig.get_path("scripts")) / "temporal"
 
@@ -49,21 +52,12 @@ def vault(desk: Desk, tmp_path: Path) -> Iterator[Vault]:
     """The server, and a desk that knows how to reach it."""
     folder = tmp_path / "server"
     folder.mkdir()
-    inside = f"127.0.0.1:{any_free_port()}"
-    command = [str(_TEMPORAL), "server", "start-dev", "--headless", "--port", inside.rpartition(":")[2]]
-    server = subprocess.Popen(
-        [*command, "--db-filename", str(folder / "temporal.db"), "--log-level", "never"], stdout=subprocess.DEVNULL
-    )
     certificates = make_certificates(tmp_path / "certificates")
-    try:
-        eventually(lambda: is_healthy(inside), "the server serves")
-        with mutual_tls(inside, certificates) as address:
-            desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_ENCRYPTION_KEYS": KEY, **certificates.flags}
-            yield Vault(inside, folder)
-            desk.close()
-    finally:
-        server.kill()
-        server.wait()
+    database = ("--db-filename", str(folder / "temporal.db"))
+    with temporal_server(*database) as inside, mutual_tls(inside, certificates) as address:
+        desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_ENCRYPTION_KEYS": KEY, **certificates.flags}
+        yield Vault(inside, folder)
+        desk.close()
 
 
 async def test_the_server_knows_nothing_and_the_codec_server_tells_those_who_may_know(desk: Desk, vault: Vault) -> None:
@@ -76,11 +70,12 @@ async def test_the_server_knows_nothing_and_the_codec_server_tells_those_who_may
     assert "pitch_evaluator" in desk.type("show", "job").stdout
     for service in services:
         service.send_signal(signal.SIGTERM)
-        assert service.wait(timeout=60) == 0
+        assert service.wait(timeout=PATIENCE_SECONDS) == 0
     secrets = must_not_be_found(desk, result)
     client = await Client.connect(vault.inside)
     await client.start_workflow("Nothing", CONTROL, id="control", task_queue="nobody")
     eventually(lambda: CONTROL.encode() in vault.files(), "what is not encrypted is found")
+    await listed(client, 1 + len(desk.decks))
     events = await histories(client)
     assert [f"{service.pid}@".encode() in events for service in services] == [True, True]
     seen = vault.files() + events + blobs(desk)
@@ -112,10 +107,19 @@ def decks(desk: Desk) -> list[Path]:
     return sorted((desk.workshop / "files/pipeline").glob("*.pdf"))
 
 
+async def listed(client: Client, count: int) -> None:
+    """Wait until the server lists so many workflows of the run: it does so a moment after they have begun."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            if (await client.count_workflows(OF_THE_RUN)).count == count:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def histories(client: Client) -> bytes:
     """Every event of every workflow, as the server tells it."""
     found = b""
-    async for execution in client.list_workflows("WorkflowId = 'job' OR WorkflowId STARTS_WITH 'job/'"):
+    async for execution in client.list_workflows(OF_THE_RUN):
         found += execution.raw_info.SerializeToString() if execution.raw_info else b""
         async for event in client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history_events():
             found += event.SerializeToString()
@@ -138,12 +142,12 @@ async def shown_to_those_who_may(desk: Desk, client: Client) -> None:
     """The input of the run, by way of the codec server: with the token, with another one, and with none."""
     tokens = desk.workshop.parent / "tokens"
     tokens.write_text(f"ada: {TOKEN}\n")
-    port = any_free_port()
+    port = unused_port()
     server = desk.begin("codec-server", "--port", str(port), "--token-file", str(tokens))
     eventually(lambda: accepts(f"127.0.0.1:{port}"), "the codec server listens")
     history = await client.get_workflow_handle("job").fetch_history()
     given = MessageToDict(history.events[0].workflow_execution_started_event_attributes.input)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as asking:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS) as asking:
         told = await asking.post("/decode", json=given, headers={"Authorization": f"Bearer {TOKEN}"})
         assert told.status_code == 200
         (payload,) = told.json()["payloads"]
@@ -155,12 +159,14 @@ async def shown_to_those_who_may(desk: Desk, client: Client) -> None:
     codec = ("--codec-endpoint", f"http://127.0.0.1:{port}", "--codec-auth", f"Bearer {TOKEN}")
     assert [desk.decks[0] in temporal(desk, *flags) for flags in ((), codec)] == [False, True]
     server.send_signal(signal.SIGTERM)
-    assert server.wait(timeout=60) == 0
+    assert server.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def temporal(desk: Desk, *flags: str) -> str:
     """What the `temporal` CLI says came of the run."""
     where = ("--address", desk.environment["TEMPORAL_ADDRESS"])
     command = [str(_TEMPORAL), "workflow", "result", "-w", "job", *where, *flags]
-    done = subprocess.run(command, env=desk.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=desk.environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     return done.stdout + done.stderr

@@ -105,7 +105,7 @@ class Outcome:
         return found
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 async def test_five_kills_change_nothing(address: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("LLM_DO_TEST_SEED") or secrets.randbelow(1_000_000))
     print(f"LLM_DO_TEST_SEED={seed} makes these kills again")
@@ -115,7 +115,8 @@ async def test_five_kills_change_nothing(address: str, tmp_path: Path) -> None:
     calm, stormy = await asyncio.gather(
         publish(address, tmp_path / "calm", {}), publish(address, tmp_path / "stormy", moments)
     )
-    assert calm.service.seen["request"] == LENGTH["request"]
+    # One whose service is kept waiting by a busy machine is asked again, as after a kill.
+    assert len({request_identity(request.body) for request in calm.requests}) == LENGTH["request"]
     assert calm.service.seen["event"] >= LENGTH["event"]
     assert stormy.service.kills == sum(KILLS.values())
     assert calm.result.output == newspaper.OUTPUT

@@ -24,6 +24,7 @@ import pytest
 from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files, load_evaluation
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from tests.support.patience import eventually
 from tests.support.people.desk import SHIPPED, Desk
 
 COMMAND = re.compile(r"`llm-do-temporal start (\w+) ?([^`]*)`")
@@ -208,7 +209,7 @@ def test_nothing_is_saved_before_it_is_approved_and_a_reason_is_followed(shop: D
     assert first["tool"] == "write_file"
     assert files_of(shop.workshop) == before
     shop.type("reject", "note", first["id"], "--reason", "put it into /private.md")
-    (second,) = shop.pending("note", 1)
+    second = shop.asked("note", "a2")
     assert second["args"]["path"] == "/private.md"
     shop.type("approve", "note", second["id"])
     assert "in /private.md. The new one: sell the boat" in shop.type("result", "note").stdout
@@ -229,4 +230,4 @@ def test_the_evaluation_of_the_pitch_evaluator_passes_and_is_not_run_again(shop:
     assert json.loads(second.stdout) == ran
     assert 'failures="0" errors="0"' in (tmp_path / "report.xml").read_text()
     assert files_of(shop.workshop) == before
-    assert ran["experiment"] in shop.type("eval", "list").stdout
+    eventually(lambda: ran["experiment"] in shop.type("eval", "list").stdout, "the experiment is listed")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import COMMAND_SECONDS
 from tests.support.people.desk import Desk
 
 
@@ -20,7 +20,7 @@ def typed(desk: Desk, *arguments: str, code: int = 0) -> subprocess.CompletedPro
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=COMMAND_SECONDS,
         check=False,
     )
     assert done.returncode == code, done.stderr

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import COMMAND_SECONDS
 from tests.support.people.desk import Desk
 
 SCRIPT = """
@@ -48,7 +48,7 @@ def run(desk: Desk, script: str, folder: Path) -> str:
         env=desk.environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=COMMAND_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ EXAMPLES = "4"
 """Requests for each kind of test of each route."""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_path: Path) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     prepare(desk)
@@ -45,7 +45,7 @@ def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_pat
                 "--generation-deterministic",
                 "--no-color",
             ),
-            *("--exclude-path-regex", "events$", "--request-timeout", "70", "--workers", "4"),
+            *("--exclude-path-regex", "events$", "--request-timeout", "300", "--workers", "4"),
         ],
         cwd=tmp_path,
         capture_output=True,

@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
 from tests.support.people.desk import Desk
 from tests.support.people.office import Office, link_of, office_in, write
+from tests.support.ports import unused_port
 from tests.support.workshops.hostile import hostile_pdf
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
@@ -164,6 +164,7 @@ async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
 async def test_question_after_question_is_answered_with_keys_alone(office: Office) -> None:
     await office.asking(run := "flow", [write(f"/flow-{number}.txt", "x\n" * 200) for number in (1, 2, 3)])
     await office.asks(run, "a3")
+    await office.listed(run, 3)
     ada = await office.person(viewport={"width": 390, "height": 844})
     await ada.goto(f"{office.approval(run)}?run={run}")
     await expect(ada).to_have_title(re.compile(r"\(3\) a1 write_file /flow-\d.txt \(400 bytes\)"))
@@ -205,6 +206,7 @@ async def test_whoever_wants_it_is_notified_of_what_is_new(office: Office) -> No
         " constructor(title, options) { window.told.push([title, options.body]); } };"
     )
     await office.asking("notice-1", [write("/notice-1.txt", "x")])
+    await office.listed("notice-1", 1)  # the page notifies of what is newer than what it finds first
     await ada.goto(f"{office.link}/runs")
     async with ada.expect_response("**/waiting"):
         await ada.get_by_role("button", name="Notify me").click()
@@ -343,13 +345,14 @@ async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -
 
 
 def test_dev_serves_the_page_to_whoever_has_its_link(desk: Desk) -> None:
-    ports = ("--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+    ports = ("--port", str(unused_port()), "--ui-port", str(unused_port()))
     dev = desk.begin("dev", *ports, "--page-port", "0")
     link = link_of(dev)
     address = link.partition("/?")[0]
-    assert httpx2.get(f"{address}/").status_code == 401
+    assert httpx2.get(f"{address}/", timeout=PATIENCE_SECONDS).status_code == 401
     # As a browser says of an address that was typed.
-    with httpx2.Client(follow_redirects=True, headers={"sec-fetch-site": "none"}) as browser:
+    typed = {"sec-fetch-site": "none"}
+    with httpx2.Client(follow_redirects=True, headers=typed, timeout=PATIENCE_SECONDS) as browser:
         answer = browser.get(link)
         assert (answer.status_code, str(answer.url)) == (200, f"{address}/")
         assert "Nothing waits for a person." in answer.text

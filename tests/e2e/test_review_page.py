@@ -42,6 +42,7 @@ async def test_two_parts_are_rejected_with_a_comment_and_the_second_review_has_o
     parts = ada.get_by_role("checkbox", name=re.compile("^Accept @@"))
     await expect(parts).to_have_count(3)
     await assert_accessible(ada)
+    await ada.wait_for_load_state()  # clicks are heard once the page's scripts have run
     await ada.locator(".why summary").first.click()
     await expect(ada.get_by_text("The model wrote no words before this change.")).to_be_visible()
     await parts.nth(0).uncheck()

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.doors.scenario import PROMPT, prepare
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
+from tests.support.ports import unused_port
 
 
 def shown(desk: Desk, name: str) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def shown(desk: Desk, name: str) -> dict[str, Any]:
 
 
 def test_a_schedule_and_its_run_survive_the_death_of_dev_with_its_server_and_service(desk: Desk) -> None:
-    ports = ("--no-page", "--port", str(any_free_port()))
+    ports = ("--no-page", "--port", str(unused_port()))
     dev = desk.begin("dev", *ports)
     assert desk.host.kind == "dev"
     prepare(desk)
@@ -101,8 +101,9 @@ def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(shop: Desk, tmp_pa
     shop.type("schedule", "trigger", "pinned")
     run: str = eventually(lambda: shown(shop, "pinned")["recent"], "a run has begun")[0]
     shop.type("result", run)
-    listed = json.loads(shop.type("list", "--schedule", "pinned", "--json").stdout)
+    # The server lists what has begun, or has ended, a moment late.
+    listed = eventually(lambda: json.loads(shop.type("list", "--schedule", "pinned", "--json").stdout), "it is listed")
     assert [(one["run"], one["schedule"]) for one in listed] == [(run, "pinned")]
     assert "of schedule pinned" in shop.type("show", run).stdout
-    assert "pinned" in shop.type("schedule").stdout
+    eventually(lambda: "pinned" in shop.type("schedule").stdout, "the schedule is listed")
     shop.type("schedule", "delete", "pinned")

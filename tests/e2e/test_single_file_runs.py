@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def alone(desk: Desk, tmp_path: Path) -> Iterator[Alone]:
     for served in alone.cache.glob("*"):
         host = running_host(served)
         if host is not None:
-            os.kill(host.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it may have left just now, as nobody needed it
+                os.kill(host.pid, signal.SIGTERM)
             eventually(lambda served=served: running_host(served) is None, "the host has left")
 
 

@@ -30,7 +30,8 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_pat
     assert shop.type("export", "told").stdout.startswith("# Run `told`\n")
     kept = tmp_path / "job.html"
     done = shop.type("export", "told", "-o", str(kept))
-    assert (done.stdout, done.stderr.splitlines()[-1]) == ("", f"wrote {kept}")
+    assert done.stdout == ""
+    assert f"wrote {kept}" in done.stderr.splitlines()
     assert "main/pitch_evaluator-1" in kept.read_text()
     told = json.loads(shop.type("export", "told", "--format", "json").stdout)
     assert len(told["invocations"]) == 1 + len(shop.decks)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.patience import eventually
+from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk, use_provider
 from tests.support.people.tmux import at_terminal, write_editor
 from tests.support.providers.held_job import HeldJob
@@ -172,7 +172,7 @@ def test_the_agent_of_an_editor_says_that_a_file_is_no_pipe(desk: Desk, tmp_path
             done = subprocess.Popen(
                 command, env=desk.environment, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True
             )
-            _, said = done.communicate(timeout=60)
+            _, said = done.communicate(timeout=PATIENCE_SECONDS)
         assert done.returncode == 2
         assert said.startswith(f"llm-do-temporal: acp speaks to an editor over pipes, and its {end} is none")
         assert "Traceback" not in said

@@ -14,11 +14,12 @@ from temporalio.client import Client
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.client.connection.connect import connect_embedded
 from llm_do_temporal.client.embedded.host import Host, HostSettings
-from llm_do_temporal.client.embedded.server import any_free_port, running_host
+from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.deploy.versions import await_routing, builds_of, next_version
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk
+from tests.support.ports import unused_port
 from tests.support.servers.http_replies import http_reply
 
 DEPLOYMENT = "decks"
@@ -26,7 +27,7 @@ DEPLOYMENT = "decks"
 
 async def begin_version(desk: Desk, client: Client, build: str, **variables: str) -> subprocess.Popen[str]:
     """Start a service of this build, as docs/how-to/upgrade.md says, and make its version the current one."""
-    health = any_free_port()
+    health = unused_port()
     as_it_is = desk.environment
     own = {"TEMPORAL_DEPLOYMENT_NAME": DEPLOYMENT, "TEMPORAL_WORKER_BUILD_ID": build, "LLM_DO_HEALTH_PORT": str(health)}
     desk.environment = as_it_is | own | variables
@@ -81,13 +82,14 @@ async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned
     assert desk.type("migrate-check").stdout == "replayed 2 open workflows: all would go on\n"
     desk.environment = as_it_is | next_version(tmp_path / "incompatible", "True")
     told = json.loads(desk.type("migrate-check", "--json", "--task-queue", "llm-do", code=1).stdout)
-    assert [(one["workflow"], one["diverges"]) for one in told["troubles"]] == [("job", True), ("pinned", True)]
+    troubles = sorted((one["workflow"], one["diverges"]) for one in told["troubles"])
+    assert troubles == [("job", True), ("pinned", True)]
     assert told["workflows"] == 2
     desk.environment = as_it_is
 
     await begin_version(desk, client.temporal, "3", **compatible)
     second.send_signal(signal.SIGTERM)
-    assert second.wait(timeout=60) == 0
+    assert second.wait(timeout=PATIENCE_SECONDS) == 0
     for run, versions in (("job", ["2", "3"]), ("pinned", ["1"])):
         desk.type("approve", run, "a1")
         assert (await client.result(run)).output

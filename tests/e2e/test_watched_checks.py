@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import DefinitionError
-
-_PATIENCE_SECONDS = 60
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ async def said(process: asyncio.subprocess.Process) -> list[str]:
     """Return the lines of one check."""
     assert process.stdout is not None
     lines: list[str] = []
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while line := (await process.stdout.readline()).decode().rstrip():
             if line == "watching; Ctrl-C ends":
                 return lines
@@ -58,7 +57,7 @@ async def test_each_save_is_checked_and_ctrl_c_ends_with_the_last_exit_code(work
         assert problem.startswith("workers/b.worker:1: error: unknown key 'descripton'")
         assert count == "1 error, 0 warnings"
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == DefinitionError.exit_code
 
 
@@ -70,5 +69,5 @@ async def test_a_file_that_is_gone_is_checked_too(workshop: Path) -> None:
         other.unlink()
         assert await said(process) == ["no problems"]
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == 0

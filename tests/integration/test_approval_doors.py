@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.client import WorkflowUpdateFailedError
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
 from llm_do_temporal.errors import DecisionRefused, RunCancelled, UsageError
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.base import (
     DECIDE_UPDATE,
     DELIVER_DECISION_SIGNAL,
@@ -90,6 +91,31 @@ async def test_the_id_may_be_left_out_while_exactly_one_is_pending(place: Place)
     taken = await place.decide(run)
     assert taken.id == first.id
     await place.client.result(run)
+
+
+async def test_a_decision_without_an_id_that_arrives_twice_leaves_the_next_question_open(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = await start_parked(place, write_call("/a.txt"), write_call("/a.txt"), "Done.")
+    client = place.client
+    update: Any = vars(WorkflowHandle)["execute_update"]
+
+    async def answered_late(handle: WorkflowHandle[Any, Any], *args: Any, **more: Any) -> None:
+        """Update for whose answer nobody waits any more; the same question is asked again meanwhile."""
+        await update(handle, *args, **more)
+        await place.pending_is(run, "a2")
+        raise TimeoutError
+
+    monkeypatch.setattr(WorkflowHandle, "execute_update", answered_late)
+    assert await client.decide(run, Decision(decision=DecisionKind.APPROVE)) is None
+    monkeypatch.undo()
+    (ignored,) = (await client.desk(run)).ignored
+    assert ignored.reason.startswith("approval 'a1' was already decided: approve")
+    await place.pending_is(run, "a2")
+    await place.decide(run, "reject", note="once is enough")
+    assert (await client.result(run)).output == "Done."
+    with pytest.raises(DecisionRefused, match=r"has ended: completed; nothing waits for a decision"):
+        await place.decide(run)
 
 
 async def test_a_second_decision_is_told_who_decided_and_when(place: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
+from llm_do_temporal.workflows.run import notifications
 from tests.support.runs.batch_items import batch_of
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver
@@ -160,7 +162,11 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver: Receiver) -> None:
+async def test_a_batch_goes_on_as_new_and_forgets_nothing(
+    hasty: Place, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A slow machine is no target that does not answer.
+    monkeypatch.setattr(notifications, "FAREWELL", timedelta(minutes=2))
     told_at_the_end = {"url": receiver.url, "format": "slack", "events": ["run.completed"]}
     told_of_failures = told_at_the_end | {"events": ["run.failed"]}
     hasty.workshop(limits={"turns": 100, "invocations": 14}, notify=[told_at_the_end, told_of_failures])

@@ -53,6 +53,13 @@ async def gone(place: Place, run: str) -> bool:
         await asyncio.sleep(0.1)
 
 
+async def listed(place: Place, *workflows: str) -> None:
+    """Wait until the server lists these, a moment after they began: nobody settles here before a run is deleted."""
+    for workflow in workflows:
+        while not (await place.client.temporal.count_workflows(f"WorkflowId = '{workflow}'")).count:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.05)
+
+
 async def test_an_execution_that_a_server_does_not_have_is_missing_whichever_server_says_so(place: Place) -> None:
     place.worker("main", scripted("Done."))
     run = await place.start("main", "go")
@@ -79,6 +86,7 @@ async def test_histories_of_the_whole_tree_and_blobs_go_and_those_of_other_runs_
     await place.client.result(both)
     await place.client.result(await place.start("main", run=f"{run}-3"))
     view = await place.client.view(run)
+    await listed(place, *view.nodes, *(await place.client.view(other)).nodes)
     deleted = await delete_run(temporal, run, blobs)
 
     place.started.remove(run)
@@ -94,6 +102,7 @@ async def test_blobs_that_nobody_else_needs_go_too(place: Place) -> None:
     place.worker("main", scripted(answer))
     await place.client.result(run := await place.start("main", ours))
     blobs = workshop_blobs(place.folder)
+    await listed(place, run)
     deleted = await delete_run(place.client.temporal, run, blobs)
     place.started.remove(run)
     assert len(deleted.blobs) >= 2
@@ -129,6 +138,7 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
     place.worker("main", scripted(call("child", input="go")), toolsets=delegation_to("child"))
     run = await place.start("main")
     await place.pending(run)
+    await listed(place, f"{run}/main/child-1")
     assert await open_parts(server.client, run) == [run, f"{run}/main/child-1"]
     await place.client.cancel(run)
     deleted = await delete_run(server.client, run, None)
@@ -153,8 +163,9 @@ async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_i
             source = ForkSource(run=runs[-1], index=blobs.put_bytes(record))
             runs.append(await place.start("main", aside=True, fork=source.model_dump()))
         await place.client.result(runs[-1])
-        # The list is a bit late.
-        while {one.run for one in (await read_borrowers(place.client.temporal, runs[0])).known} != {*runs[1:]}:  # noqa: ASYNC110 - the server tells nobody
+        # The list is a bit late, also about who has ended.
+        ended = {(one, False) for one in runs[1:]}
+        while {(one.run, one.is_open) for one in (await read_borrowers(place.client.temporal, runs[0])).known} != ended:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.05)
         return runs[0], runs[1], runs[2]
 
@@ -192,6 +203,7 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     run, alone = await place.start("main"), await place.start("child")
     await place.pending(run)
     await place.pending(alone)
+    await listed(place, f"{run}/main/child-1")
 
     async def delete(*arguments: str) -> tuple[int, str]:
         typed = ["delete", *arguments, "--workshop", str(place.folder)]

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.client.embedded import processes
 from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
-from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import ConnectionFailed
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.mark.embedded("two of them are started here")
-async def test_a_server_of_somebody_else_at_the_same_address_is_not_taken_for_ours(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{any_free_port()}"
+async def test_a_server_of_somebody_else_at_the_same_address_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_START_SECONDS", PATIENCE_SECONDS)
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"
-    first = spawn(server_command(address, theirs, None), tmp_path / "theirs.log")
-    try:
-        await await_server(first, address, theirs, tmp_path / "theirs.log")
-        second = spawn(server_command(address, ours, None), tmp_path / "ours.log")
-        with pytest.raises(ConnectionFailed, match="address already in use"):
-            await await_server(second, address, ours, tmp_path / "ours.log")
-    finally:
-        first.kill()
-        first.wait()
+    with socket.socket() as held:
+        # Nobody else gets the port that the two are about to listen at.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        first = spawn(server_command(address, theirs, None), tmp_path / "theirs.log")
+        try:
+            await await_server(first, address, theirs, tmp_path / "theirs.log")
+            second = spawn(server_command(address, ours, None), tmp_path / "ours.log")
+            with pytest.raises(ConnectionFailed, match="address already in use"):
+                await await_server(second, address, ours, tmp_path / "ours.log")
+        finally:
+            first.kill()
+            first.wait()

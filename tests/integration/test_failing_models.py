@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -84,10 +85,20 @@ async def test_a_provider_that_asks_to_wait_is_asked_again_when_it_said(place: P
         await place.client.result(run)
 
 
-async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(place: Place, point_at: Any) -> None:
-    away: FakeProvider = point_at(fixed())
-    port = int(away.url.rpartition(":")[2].partition("/")[0])
-    away.close()
+@pytest.fixture
+def held_port() -> Iterator[int]:
+    """A port at which nobody answers and that nobody else gets, but that a provider may listen at later."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
+
+
+async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(
+    place: Place, point_at: Any, held_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{held_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     place.worker("main", FIRST)
     run = await place.start("main")
     trouble = await waiting(place, run)
@@ -97,7 +108,7 @@ async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(place: 
     (node,) = view.ordered
     assert "attempt " in activity_of(node)
     assert "cannot be reached" in activity_of(node)
-    point_at(fixed(Text("Here again.")), port=port)
+    point_at(fixed(Text("Here again.")), port=held_port)
     assert (await place.client.result(run)).output == "Here again."
     view = await place.client.view(run)
     assert await note_troubles(place.client.temporal, view) == []

@@ -86,9 +86,9 @@ async def test_decisions_are_reused_with_their_calls(place: Place) -> None:
     main = scripted([write_call("/a.txt"), write_call("/b.txt")], write_call("/c.txt"), "Done.")
     place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
-    await place.pending(run, 2)
-    await place.decide(run, "reject", id="a1", note="no")
-    await place.decide(run, "modify", id="a2", args={"path": "/b.txt", "content": "changed"})
+    asked = {one.request.args["path"]: one.id for one in await place.pending(run, 2)}
+    await place.decide(run, "reject", id=asked["/a.txt"], note="no")
+    await place.decide(run, "modify", id=asked["/b.txt"], args={"path": "/b.txt", "content": "changed"})
     (third,) = await place.pending(run)
     await place.decide(run, id=third.id)
     await place.client.result(run)

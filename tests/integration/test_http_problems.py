@@ -48,10 +48,15 @@ async def test_a_key_of_a_query_that_a_route_does_not_have_is_refused_by_name(
 
 async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_without_a_token(place: Place) -> None:
     place.worker("main", scripted("Done."), export=True)
-    before = len(await place.client.runs())
-    refused = await person(place).ask("POST", "/runs?dry_run=1", json={"worker": "main"})
+    ada = person(place)
+    keyed = {"Idempotency-Key": place.queue}
+    refused = await ada.ask("POST", "/runs?dry_run=1", json={"worker": "main"}, headers=keyed)
     assert (refused.status, refused.body["next_step"]) == (422, "It takes none.")
-    assert len(await place.client.runs()) == before
+    # A run that it had started would have the key, and refuse another request with it.
+    begun = await ada.start("main", "another prompt", key=place.queue)
+    assert begun.status == 202, begun.body
+    place.started.append(begun.body["run"])
+    await ada.until(begun.body["run"], "completed")
     assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
 
 

@@ -149,7 +149,8 @@ async def test_what_begins_late_and_cannot_ask_the_server_is_not_begun(
 
     found = [attempt for attempt, _ in await begun(server.client, wait)]
     assert asked
-    assert found == [2]
+    assert found
+    assert 1 not in found
 
 
 async def test_what_begins_late_tells_the_server_first(server: WorkflowEnvironment) -> None:

@@ -266,6 +266,7 @@ async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_a
     hasty.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     run = await hasty.start("main")
     (question,) = await hasty.pending(run)
+    await listed(hasty, await hasty.histories())
     needed = {one.sha256 for one in blobs_of(hasty).stored()}
     lost = plant_garbage(hasty)
     assert [one.sha256 for one in (await collect_garbage(hasty)).removed] == [lost]
@@ -274,6 +275,7 @@ async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_a
     assert "x" * 5000 in reader.requests[-1].prompt
     histories = await hasty.histories()
     assert any(one.events[-1].event_type == CONTINUED for one in histories)
+    await listed(hasty, histories)
     kept = await collect_garbage(hasty)
     assert kept.removed == ()
     assert len(kept.left) > len(needed) >= 2
@@ -281,6 +283,20 @@ async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_a
     hasty.started.clear()
     gone = await collect_garbage(hasty)
     assert (set(gone.removed), gone.left) == (set(kept.left), ())
+
+
+def those(histories: list[WorkflowHistory]) -> str:
+    """The query that finds the workflows of the histories."""
+    ids = ", ".join(f"'{history.workflow_id}'" for history in histories)
+    return f"WorkflowId IN ({ids})"
+
+
+async def listed(place: Place, histories: list[WorkflowHistory]) -> None:
+    """Wait until the server lists all executions that have a history: it does so a moment after each has begun."""
+    wanted = {history.run_id for history in histories}
+    query = those(histories)
+    while not wanted <= {one.run_id async for one in place.client.temporal.list_workflows(query)}:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
 
 
 async def delete(place: Place, histories: list[WorkflowHistory]) -> None:
@@ -291,6 +307,5 @@ async def delete(place: Place, histories: list[WorkflowHistory]) -> None:
         await temporal.workflow_service.delete_workflow_execution(
             DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
         )
-    ids = ", ".join(f"'{history.workflow_id}'" for history in histories)
-    while (await temporal.count_workflows(f"WorkflowId IN ({ids})")).count:  # noqa: ASYNC110 - nothing tells
+    while (await temporal.count_workflows(those(histories))).count:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ from llm_do_temporal.errors import RunAborted
 from llm_do_temporal.messages.activities import NOTIFY
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.workflows.run import notifications
-from tests.support.runs.parked import start_parked, write_call
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver, Told
 
@@ -175,9 +175,9 @@ async def test_a_remembered_decision_is_told_once(place: Place, receiver: Receiv
 
 
 async def test_a_reminder_and_the_end_of_its_time_are_told(place: Place, receiver: Receiver) -> None:
-    place.workshop(notify=[target(receiver.url)], approvals={"remind_after": "1s", "timeout": "2s"})
-    run, _ = await start_parked(place, write_call(), "Pity.")
-    await place.client.result(run)
+    place.workshop(notify=[target(receiver.url)], approvals={"remind_after": "1s", "timeout": "8s"})
+    place.worker("main", scripted(write_call(), "Pity."), toolsets=FILESYSTEM)
+    await place.run("main")
     assert events(receiver) == ["approval.requested", "approval.reminder", "approval.decided", "run.completed"]
     reminder, decided = (receiver.wait_for(event).json for event in ("approval.reminder", "approval.decided"))
     assert reminder["deadline"] == decided["deadline"]

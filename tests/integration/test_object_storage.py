@@ -66,6 +66,8 @@ async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_
     assert [one.text for one in last.results("large")] == [LARGE]
     assert not list((remote.folder / ".llm-do").rglob("*"))
 
+    while not (await remote.client.temporal.count_workflows(f"WorkflowId = '{run}'")).count:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)  # the server lists a run a moment after it has begun
     lost = (blobs := workshop_blobs(remote.folder)).put_bytes(b"nobody needs this")
     collected = await collect(remote.client.temporal, blobs, older_than=timedelta(seconds=-60))
     assert lost in {one.sha256 for one in collected.removed}

@@ -42,12 +42,11 @@ from llm_do_temporal.service.pollers import Workers
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Text
 from tests.support.providers.provider import FakeProvider
 from tests.support.runs.place import Place, served
 from tests.support.servers.session import TALKATIVE, connection_variables, session_server
-
-PATIENCE_SECONDS = 60
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

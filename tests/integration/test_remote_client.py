@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator
+import socket
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from inspect import isasyncgen
 from typing import Any
@@ -15,7 +16,6 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.doors.http.app import build_api
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.service import DoorService
@@ -61,6 +61,15 @@ async def door(place: Place, port: int) -> AsyncGenerator[str]:
     finally:
         server.stop()
         await serving
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port at which nobody listens but a door of the test: no other process is given it meanwhile."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 def ada(place: Place, address: str, *scopes: TokenScope, patience: float = 60) -> RemoteClient:
@@ -135,9 +144,8 @@ async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(pl
         assert (now.done, [one.output for one in (await runs.results(begun.experiment)).results]) == (1, ["Hello!"])
 
 
-async def test_a_result_is_waited_for_while_the_door_goes_away_and_comes_back(place: Place) -> None:
+async def test_a_result_is_waited_for_while_the_door_goes_away_and_comes_back(place: Place, port: int) -> None:
     writer(place)
-    port = any_free_port()
     token = TokenFile.of_workshop(place.folder).create("ada", frozenset(TokenScope), is_person=True)
     async with RemoteClient(f"http://127.0.0.1:{port}", token) as runs:
         async with door(place, port):
@@ -186,7 +194,7 @@ async def test_errors_are_those_of_the_place_where_they_happened(place: Place) -
 
 async def test_a_filter_that_there_is_not_and_a_key_of_another_request_are_mistakes(place: Place) -> None:
     writer(place, "Done.")
-    async with door(place, any_free_port()) as address, ada(place, address) as runs:
+    async with door(place, 0) as address, ada(place, address) as runs:
         with pytest.raises(UsageError, match=r"query\.stat") as unknown:
             await runs.runs(stat="completed")
         assert (await runs.runs(schedule="never", evaluations=True)).runs == ()
@@ -199,8 +207,8 @@ async def test_a_filter_that_there_is_not_and_a_key_of_another_request_are_mista
         await runs.result(begun.run)
 
 
-async def test_a_door_that_never_comes_is_not_waited_for_any_longer(place: Place) -> None:
-    async with RemoteClient(f"http://127.0.0.1:{any_free_port()}", "lldt_x", patience=0) as runs:
+async def test_a_door_that_never_comes_is_not_waited_for_any_longer(port: int) -> None:
+    async with RemoteClient(f"http://127.0.0.1:{port}", "lldt_x", patience=0) as runs:
         with pytest.raises(ConnectionFailed, match="does not answer"):
             await runs.workers()
 

@@ -55,6 +55,8 @@ async def test_runs_begin_by_themselves_until_the_schedule_is_paused(place: Plac
     await schedules.pause(name, "holidays")
     paused = await schedules.one(name)
     assert (paused.paused, paused.note) == (True, "holidays")
+    for run in paused.recent:  # one that goes on may be called like the next: by the second
+        await place.client.result(run)
     await schedules.trigger(name)
     await ran(place, name, len(paused.recent) + 1 if len(paused.recent) < 5 else 5)
     await schedules.resume(name)

@@ -89,7 +89,7 @@ async def test_who_was_first_elsewhere_is_shown_and_a_late_click_is_told(place: 
 
 
 async def test_a_question_that_nobody_answers_in_time_says_so(place: Place, slack: FakeSlack) -> None:
-    writer(place, approvals={"timeout": "8s", "on_timeout": "reject"})
+    writer(place, approvals={"timeout": "20s", "on_timeout": "reject"})
     with begun(place, slack):
         await _there(slack.connected)
         run = await place.start("writer")

@@ -131,8 +131,8 @@ async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, t
     async with build_worker(server.client, place.folder, settings):
         run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
         wanted = {one.request.args["path"]: one.id for one in await place.pending(run, 2)}
-        await place.decide(run, id=wanted["/a.txt"], by="ada", hold=1)
         await place.decide(run, id=wanted["/b.txt"], **ADA)
+        await place.decide(run, id=wanted["/a.txt"], by="ada", hold=15)
     assert [one.held is not None for one in await place.client.questions(run)] == [True, True]
     assert not (place.folder / "a.txt").exists()
     await place.client.temporal.get_workflow_handle(run).signal(UNDO_SIGNAL, undo(wanted["/b.txt"]))

@@ -106,17 +106,17 @@ async def test_a_workflow_that_got_no_processor_goes_on_and_its_worker_ends(serv
     survived.clear()
     async with asyncio.timeout(LIMIT.total_seconds()):
         assert await done_by(server, Starved, WorkflowRunner()) == "190"
-    assert len(attempts) == 2
+    assert len(attempts) >= 2
     assert survived == attempts[:1]
 
 
 async def test_a_collection_of_garbage_starts_nothing_in_a_workflow(server: WorkflowEnvironment) -> None:
     closed.clear()
     assert await done_by(server, Collecting, WorkflowRunner()) == 1
-    assert closed == ["by nobody"]
+    assert set(closed) == {"by nobody"}
 
 
 async def test_with_the_runner_of_the_library_it_would(server: WorkflowEnvironment) -> None:
     closed.clear()
     await done_by(server, Collecting, UnsandboxedWorkflowRunner())
-    assert closed == ["in a workflow"]
+    assert set(closed) == {"in a workflow"}

@@ -5,16 +5,17 @@ A test that shows what must still work beside a defence is marked `control` and 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
 import pytest
 
-from tests.support.runs.fixtures import place, point_at, server
+from tests.support.runs.fixtures import awaited_updates, place, point_at, server
+from tests.support.runs.place import Place
 from tests.support.servers.authorities import trust_nobody
 from tests.support.workshops.folders import Folder, forgotten_modules, make_folder
 
-__all__ = ["place", "point_at", "server"]
+__all__ = ["awaited_updates", "place", "point_at", "server"]
 
 trust_nobody()
 
@@ -41,6 +42,17 @@ def folder(tmp_path: Path) -> Folder:
 def ran(tmp_path: Path) -> Path:
     """The file that hostile Python makes as soon as it runs."""
     return tmp_path / "ran"
+
+
+@pytest.fixture
+def runs_begun(place: Place) -> Callable[[], Awaitable[set[str]]]:
+    """Lists the runs of this test's own queue: those of other tests come into the server's list in their own time."""
+
+    async def listed() -> set[str]:
+        found = place.client.temporal.list_workflows(f"TaskQueue = '{place.queue}'")
+        return {one.id async for one in found}
+
+    return listed
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,6 +12,7 @@ from temporalio import activity
 from llm_do_temporal.errors import RunCancelled
 from llm_do_temporal.sandbox.layers.disk import Disk
 from llm_do_temporal.testing import scripted
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 
@@ -29,7 +30,7 @@ async def test_a_commit_that_has_begun_goes_to_its_end_though_the_run_is_cancell
         rename(disk, folder, name, new_folder, new_name)
         if new_name == "a.txt":
             begun.set()
-            cancelled.wait(20)
+            cancelled.wait(PATIENCE_SECONDS)
             until = time.monotonic() + NOTICED
             # The thread is told between two instructions, so it must not wait in one.
             while time.monotonic() < until and not activity.is_cancelled():
@@ -41,7 +42,7 @@ async def test_a_commit_that_has_begun_goes_to_its_end_though_the_run_is_cancell
     run = await place.start("main")
     await place.pending(run)
     await place.decide(run)
-    assert await asyncio.to_thread(begun.wait, 20)
+    assert await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
     await place.client.cancel(run)
     cancelled.set()
     with pytest.raises(RunCancelled):

@@ -101,7 +101,6 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("bare", [True, False], ids=["bare", "isolated"])
 @pytest.mark.parametrize("changed", ["sh run.sh --dry", "sh /run.sh", "sh -erun.sh", "cat run.sh"])
 @pytest.mark.parametrize("change", CHANGES)
@@ -116,7 +115,6 @@ async def test_a_changed_command_is_asked_about_again_where_its_file_is_another(
     assert commands.ran == []
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("changed", ["sh other.sh", "sh run.sh other.sh", "cat ./other.sh", "sh deep/../other.sh"])
 async def test_a_file_that_was_not_shown_is(commands: Commands, changed: str) -> None:
     person = Person(changes_to={"command": changed})
@@ -125,7 +123,6 @@ async def test_a_file_that_was_not_shown_is(commands: Commands, changed: str) ->
     assert commands.ran == []
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", ["echo hi", "cat run.sh", "cat /etc/hostname"])
 async def test_a_command_that_would_run_bare_is_another_question(commands: Commands, command: str) -> None:
     isolated, bare = Person(agrees=0), Person(agrees=0)
@@ -135,7 +132,6 @@ async def test_a_command_that_would_run_bare_is_another_question(commands: Comma
     assert isolated.asked[0][0].identity != bare.asked[0][0].identity
 
 
-@pytest.mark.timeout(60)
 async def test_isolation_that_ends_while_somebody_is_asked_is_asked_about(commands: Commands) -> None:
     def end() -> None:
         commands.bare = True

@@ -14,11 +14,12 @@ from llm_do_temporal.activities.external import MAX_WARNINGS, listing_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.json_schema import check_schema
 from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from tests.support.patience import PATIENCE_SECONDS
 
 SERVER = ExternalToolset(name="e", server=McpServer(command=("x",)))
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize(
     "patterns",
     [
@@ -54,7 +55,7 @@ def test_many_ordinary_patterns_can_be_used() -> None:
     ],
     ids=["tools", "some tools", "bytes", "patterns"],
 )
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_listing_that_is_too_much_is_refused(count: int, schema: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError, match="accepted"):
         listing_of(SERVER, listed([f"t{number}" for number in range(count)], schema), judges_calls=False)

@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.temporal_ui import MAX_PROXIED_BYTES, build_ui_app
-from tests.support.servers.embedded import Embedded, approving, embedded, starting
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.servers.embedded import HELD, Embedded, approving, embedded, starting
 from tests.support.servers.sockets import ask, request, serving, status_of
 
 
@@ -72,14 +73,15 @@ async def test_the_http_api_tells_nothing(running: Embedded, path: str) -> None:
 
 @pytest.mark.control
 async def test_the_ui_is_shown_and_works(running: Embedded) -> None:
-    async with httpx2.AsyncClient(base_url=f"http://{running.hidden_ui}") as inner:
+    async with httpx2.AsyncClient(base_url=f"http://{running.hidden_ui}", timeout=PATIENCE_SECONDS) as inner:
         app = build_ui_app(inner, ("localhost:1",))
         outer = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=outer, base_url="http://localhost:1") as browser:
             page = await browser.get("/namespaces/default/workflows")
             assert (page.status_code, "<!doctype html>" in page.text) == (200, True)
-            listed = await browser.get("/api/v1/namespaces/default/workflows")
-            assert "waits-for-ada" in listed.text
+            # The server lists a workflow a moment after it was started.
+            while HELD not in (listed := await browser.get("/api/v1/namespaces/default/workflows")).text:
+                assert listed.status_code == 200
 
 
 # What stands in front of the UI.

@@ -14,6 +14,7 @@ import pytest
 from llm_do_temporal.client.connection.connect import Connection, connect_config
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
+from tests.support.patience import PATIENCE_SECONDS
 
 KEY = "aB3+xY9/Qw+7kLm2+NpR4sT6+uV8wX0yZ+1c=="
 SECRET = "s3cr3t-key-toml-123456"
@@ -81,7 +82,7 @@ def test_escapes_without_a_key_stay(text: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("text", ["\\u002" * 200_000, "\\" * 1_000_000, "&amp;" * 200_000, "%25" * 300_000])
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_long_text_of_half_escapes_is_searched(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_API_KEY", KEY)
     assert remove_keys(f"{text}{KEY}").endswith("[key AZURE_API_KEY]")
@@ -132,7 +133,9 @@ def test_a_number_in_a_broken_configuration_is_not_quoted(tmp_path: Path, monkey
 def test_a_command_does_not_quote_a_broken_configuration(tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text(f'[profile.default]\naddress="127.0.0.1:1"\napi_key={SECRET}\n')
     given = os.environ | {"TEMPORAL_CONFIG_FILE": str(tmp_path / "temporal.toml")}
-    done = subprocess.run([COMMAND, "list"], env=given, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [COMMAND, "list"], env=given, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert SECRET not in done.stdout + done.stderr
     assert "line 3" in done.stderr
 

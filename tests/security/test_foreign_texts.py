@@ -81,7 +81,6 @@ async def test_what_a_server_says_aside_in_a_run_is_bounded_and_quiet(
     assert "\x1b[2J" not in capfd.readouterr().err
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("words", "times"), FORGED.values(), ids=FORGED)
 async def test_what_a_program_writes_to_standard_error_is_bounded_and_quiet(
     words: str, times: int, caplog: pytest.LogCaptureFixture

@@ -21,8 +21,9 @@ from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import TokenAccess
 from llm_do_temporal.ui.temporal_ui import TemporalUi
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.chromium import launch
-from tests.support.servers.embedded import Embedded, approving, embedded, starting
+from tests.support.servers.embedded import HELD, Embedded, approving, embedded, starting
 from tests.support.servers.sockets import serving
 
 ATTACKER, REBOUND = "attacker.test", "rebound.test"
@@ -64,6 +65,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
             means_us = f"--host-resolver-rules=MAP {ATTACKER} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
             chromium = await launch(playwright, means_us)
             browser = await chromium.new_context()
+            browser.set_default_timeout(PATIENCE_SECONDS * 1000)
             signed_in = await browser.new_page()
             await signed_in.goto(f"http://127.0.0.1:{page}/?token={TOKEN}")
             await signed_in.goto(f"{shown.address}/namespaces/default/workflows")
@@ -152,7 +154,10 @@ async def _kittens(route: Route) -> None:
 
 @pytest.mark.control
 async def test_a_person_sees_what_runs_in_the_ui(stage: Stage) -> None:
+    # The server lists a workflow a moment after it was started, and the page may not look again.
+    while HELD not in [one.id async for one in stage.running.client.list_workflows()]:
+        pass
     page = await stage.browser.new_page()
     await page.goto(f"{stage.targets[-2]}/namespaces/default/workflows")
-    await page.get_by_text("waits-for-ada").first.wait_for()
+    await page.get_by_text(HELD).first.wait_for()
     await page.close()

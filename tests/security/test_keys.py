@@ -35,6 +35,7 @@ from llm_do_temporal.redaction.configured_keys import (
 )
 from llm_do_temporal.redaction.failures import clean_failure, keyless
 from llm_do_temporal.telemetry.exporter import _Keyless  # pyright: ignore[reportPrivateUsage] - what leaves a process
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.workshops.leaked_keys import KEY, PASSWORD, leaks
 from worker_service.logs import JsonLines
 
@@ -238,7 +239,7 @@ def test_an_error_on_the_terminal_has_no_key(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("text", ["Ab" * 500_000, KEY[:11] * 50_000, "\n" * 500_000, "\\n" * 200_000, "sk-" * 300_000])
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_long_text_is_searched_within_its_time(text: str) -> None:
     assert not leaks(remove_keys(text + KEY))
 

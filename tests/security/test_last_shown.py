@@ -137,7 +137,6 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("spoiled", SPOILED)
 async def test_a_spoiled_note_shows_nothing(state: Path, spoiled: str) -> None:
     shown(*waiting())
@@ -202,7 +201,6 @@ async def test_without_a_place_for_notes_a_question_has_to_be_named(monkeypatch:
     assert last_shown.last_shown("r1") == []
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("where", ["nowhere", "a pipe", "a file", "the background", "a closed stream"])
 async def test_what_nobody_sees_was_not_shown(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()

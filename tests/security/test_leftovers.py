@@ -106,7 +106,7 @@ async def test_nothing_outlives_a_cancelled_command(ground: Ground, kind: str) -
     sleep, runs = sleeper()
     environment = ActivityEnvironment()
     script = f"{command(kind, sleep)}\n{sleep}"
-    asked = ShellInput(argv=("sh", "-c", script), tree=FILES, cwd="/", timeout_seconds=60)
+    asked = ShellInput(argv=("sh", "-c", script), tree=FILES, cwd="/", timeout_seconds=600)
     running = asyncio.ensure_future(environment.run(ground.activities.run_command, asked))
     await until(runs)
     environment.cancel()
@@ -197,12 +197,12 @@ async def test_a_command_ends_its_own_children_as_it_likes(tmp_path: Path) -> No
 # --- locks ---
 
 _LOCKS = {
-    "flock of the folder": "flock . sleep 60",
-    "flock of a file": "flock data.txt sleep 60",
-    "flock from below": "cd sub && flock .. sleep 60",
-    "shared": "flock -s . sleep 60",
-    "by descriptor": "exec 9<. && flock 9 && sleep 60",
-    "lockf": "python3 -c \"import fcntl,time; fcntl.lockf(open('data.txt','a'), fcntl.LOCK_EX); time.sleep(60)\"",
+    "flock of the folder": "flock . sleep 600",
+    "flock of a file": "flock data.txt sleep 600",
+    "flock from below": "cd sub && flock .. sleep 600",
+    "shared": "flock -s . sleep 600",
+    "by descriptor": "exec 9<. && flock 9 && sleep 600",
+    "lockf": "python3 -c \"import fcntl,time; fcntl.lockf(open('data.txt','a'), fcntl.LOCK_EX); time.sleep(600)\"",
 }
 
 
@@ -210,11 +210,11 @@ _LOCKS = {
 async def test_no_command_holds_up_who_writes(ground: Ground, kind: str) -> None:
     script = (
         _LOCKS[kind]
-        .replace("sleep 60", "sh -c 'touch ready; sleep 60'")
-        .replace("time.sleep(60)", "open('ready','w'); time.sleep(60)")
+        .replace("sleep 600", "sh -c 'touch ready; sleep 600'")
+        .replace("time.sleep(600)", "open('ready','w'); time.sleep(600)")
     )
     environment = ActivityEnvironment()
-    asked = ShellInput(argv=("sh", "-c", script), tree=FILES, cwd="/", timeout_seconds=90)
+    asked = ShellInput(argv=("sh", "-c", script), tree=FILES, cwd="/", timeout_seconds=600)
     running = asyncio.ensure_future(environment.run(ground.activities.run_command, asked))
     ready = ground.folder / ("files/sub/ready" if "below" in kind else "files/ready")
     await until(ready.exists)

@@ -15,6 +15,7 @@ from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import CommandPreview, ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.storage.places import workshop_blobs
+from tests.support.patience import PATIENCE_SECONDS
 
 SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"
 SPELLED: dict[str, tuple[str, ...]] = {
@@ -56,7 +57,9 @@ def shell(workshop: Path, *, isolated: bool) -> ShellActivities:
 
 def asked(*argv: str, **more: object) -> ShellInput:
     tree = Tree(mounts=(Mount(at="/", root="."),))
-    return ShellInput.model_validate({"argv": argv, "tree": tree, "cwd": "/", "timeout_seconds": 10, **more})
+    return ShellInput.model_validate(
+        {"argv": argv, "tree": tree, "cwd": "/", "timeout_seconds": PATIENCE_SECONDS, **more}
+    )
 
 
 def fill(workshop: Path, text: str) -> None:
@@ -81,7 +84,6 @@ async def refused(activities: ShellActivities, request: ShellInput) -> str:
     return str(raised.value.type)
 
 
-@pytest.mark.timeout(60)
 @BOTH
 @pytest.mark.parametrize("spelled", SPELLED)
 async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, spelled: str, isolated: bool) -> None:
@@ -92,7 +94,6 @@ async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, spe
     assert await refused(activities, asked(*SPELLED[spelled], expected=before.files)) == "ShownDiffers"
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["run.sh", "deep/nested.sh", "deep/../run.sh", "link/../nested.sh"])
 async def test_a_bare_command_is_held_by_the_name_of_the_host_too(tmp_path: Path, name: str) -> None:
     fill(tmp_path, SHOWN)
@@ -134,7 +135,6 @@ def test_a_link_that_leads_elsewhere_is_part_of_what_is_shown(tmp_path: Path, li
     assert "usr" not in str(found.place)
 
 
-@pytest.mark.timeout(60)
 @BOTH
 @pytest.mark.parametrize("link", LINKS)
 async def test_a_folder_that_became_a_link_is_not_the_one_that_was_shown(
@@ -148,7 +148,6 @@ async def test_a_folder_that_became_a_link_is_not_the_one_that_was_shown(
     assert await refused(activities, asked(*argv, expected=before.files)) == "ShownDiffers"
 
 
-@pytest.mark.timeout(60)
 @BOTH
 @pytest.mark.parametrize("many", TOO_MANY)
 async def test_what_has_more_names_than_are_looked_at_is_refused(tmp_path: Path, many: str, isolated: bool) -> None:
@@ -161,7 +160,6 @@ async def test_what_has_more_names_than_are_looked_at_is_refused(tmp_path: Path,
     assert await refused(activities, asked(*TOO_MANY[many], expected=())) == "SandboxRefusal"
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", [("cat", "run.sh"), ("pwd",), ("cat", "/etc/hostname")], ids=repr)
 @pytest.mark.parametrize("shown", [True, False], ids=["shown isolated", "shown bare"])
 async def test_isolation_is_part_of_what_was_shown(tmp_path: Path, command: tuple[str, ...], shown: bool) -> None:

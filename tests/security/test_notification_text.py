@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from llm_do_temporal.activities import notifications as notifying
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.cli.text import visible_block, visible_line
@@ -17,6 +18,7 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from llm_do_temporal.redaction.inert_text import inert
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver
 
@@ -190,7 +192,7 @@ def test_a_terminal_is_given_no_link_with_another_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a_" * 32_000, "a." * 32_000, "www." * 16_000, "a-" * 32_000 + ".com", "[](" * 20_000]
 )
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_long_text_is_dead_within_its_time(text: str) -> None:
     assert LIVE.search(inert(text)[:1_000]) is None
 
@@ -212,8 +214,9 @@ def test_ordinary_text_is_told_as_it_is(text: str) -> None:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    """A target on this machine."""
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A target on this machine, for which there is time."""
+    monkeypatch.setattr(notifying, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with Receiver() as receiver:
         yield receiver
 

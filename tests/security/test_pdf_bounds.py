@@ -23,7 +23,7 @@ from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.ui.content.attachments import pages_alone
-from tests.support.patience import eventually
+from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.providers.answers import MAX_WAIT_SECONDS, Text
 from tests.support.providers.provider import by_function
 from tests.support.runs.place import Place
@@ -34,7 +34,6 @@ PDF = "application/pdf"
 ALL = {**SLOW, **LARGE, **TANGLED}
 ORDER = Order("text", 1000, characters=MAX_ATTACHED_CHARS)
 ENDLESS = SLOW["many pages of many words"]
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
@@ -263,4 +262,4 @@ def test_a_fork_of_the_service_reads_by_itself() -> None:
         assert os.waitpid(child, 0)[1] == 0
         """
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=Path.cwd())
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS, cwd=Path.cwd())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from starlette.requests import Request
 
+from llm_do_temporal.pdf.reader import HELPER
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.ui.pages.attachments import (
     PDFS_AT_ONCE,
@@ -19,13 +21,15 @@ from tests.support.providers.answers import MAX_WAIT_SECONDS
 from tests.support.workshops.forged_pdfs import SLOW
 
 FILES = ["pages in pages", "many pages of many words"]
-pytestmark = pytest.mark.timeout(120)
 
 
 def at_work() -> int:
-    """How many processes have a file: the helper forks one for each."""
-    helpers = psutil.Process().children()
-    return sum(len(one.children()) for one in helpers)
+    """How many processes have a file: the helper forks one for each. It may end while it is looked at."""
+    found = 0
+    for one in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            found += len(one.children()) if str(HELPER) in one.cmdline() else 0
+    return found
 
 
 async def until_at_work(most: int, least: int) -> None:

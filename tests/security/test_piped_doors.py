@@ -6,6 +6,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.doors.message_lines import MAX_LINE_BYTES
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.errors import UsageError
 from tests.support.doors.piped import Piped, piped
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place, served
@@ -261,8 +263,10 @@ async def test_an_editor_that_leaves_while_a_run_begins_leaves_a_whole_run_or_no
         code, errors = await door.leave()
     assert code == 0
     assert "Traceback" not in errors
-    if session in await started(place):
+    with suppress(UsageError):  # there is none
+        await place.client.status(session)
         place.started.append(session)
+    if place.started:
         await place.pending(session)
 
 
@@ -351,9 +355,8 @@ async def test_who_speaks_through_the_pipes_is_the_owner_of_the_token_until_it_i
         await place.client.result(run)
         if name:
             tokens.revoke(name)
-            before = await started(place)
             assert "error" in await door.ask("tools/call", **start)
-            assert await started(place) == before
+            assert await started(place) <= {run}
 
 
 @pytest.mark.parametrize("token", ["lldt_x", "nonsense", " "])

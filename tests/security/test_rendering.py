@@ -13,6 +13,7 @@ import pytest
 from llm_do_temporal.definitions.conversion import import_workers
 from llm_do_temporal.definitions.workers.instructions import InstructionText, included_files, render_instructions
 from llm_do_temporal.errors import DefinitionError
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.workshops.folders import SECRET, Folder, make_folder
 
 
@@ -236,7 +237,7 @@ def refused_within_bounds(source: InstructionText, told: Connection) -> None:
         told.send(str(error))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize("body", ENDLESS.values(), ids=ENDLESS.keys())
 def test_rendering_ends_within_bounds(folder: Folder, body: str) -> None:
     """In a process of its own: what is not bounded would take this one with it."""

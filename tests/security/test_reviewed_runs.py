@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.sandbox.layers.disk import Disk
 from llm_do_temporal.testing import call, scripted
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 from tests.support.workshops.layered import seen
 
@@ -104,10 +107,19 @@ async def test_an_answer_that_does_not_fit_is_refused_or_asked_again_and_changes
     assert (place.folder / "data/a.txt").read_text() == "mine\n"
 
 
-async def test_a_decision_that_comes_twice_commits_once(place: Place) -> None:
+async def test_a_decision_that_comes_twice_commits_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, rename = threading.Event(), Disk.rename
+
+    def held(disk: Disk, folder: int, name: str, new_folder: int, new_name: str) -> None:
+        """A run that has ended takes no signal: nothing is committed before all were sent."""
+        sent.wait(PATIENCE_SECONDS)
+        rename(disk, folder, name, new_folder, new_name)
+
     run, question = await reviewed(place, a="mine\n")
+    monkeypatch.setattr(Disk, "rename", held)
     for _ in range(3):
         await place.signal(run, {"id": question.id, "decision": "approve", "by": "ada"})
+    sent.set()
     await place.client.result(run)
     assert (place.folder / "data/a.txt").read_text() == "mine\n"
     scheduled = [

@@ -16,8 +16,9 @@ from llm_do_temporal.activities.external import _problem_with  # pyright: ignore
 from llm_do_temporal.cli.terminal.edit_arguments import fitting_arguments
 from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.json_schema import UnusableSchema, check_schema, find_problems
+from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")

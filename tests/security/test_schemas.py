@@ -21,8 +21,9 @@ from llm_do_temporal.offline.model.schema_fit import fit
 from llm_do_temporal.policy.templates import normalise_template
 from llm_do_temporal.sandbox.listing import parse_pattern
 from llm_do_temporal.workflows.tools.gate import _check_arguments  # pyright: ignore[reportPrivateUsage]
+from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(PATIENCE_SECONDS)
 
 A = "a" * 40 + "!"
 EVIL = {

@@ -125,7 +125,6 @@ def found(workshop: Path) -> dict[str, object]:
     return facts
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("when", ["asked", "allowed"])
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize("change", CHANGES)
@@ -183,7 +182,6 @@ async def test_changed_arguments_are_for_the_file_that_was_shown(files: GatedFil
     assert person.asked[1][0].args == changed
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("change", [one for one in CHANGES if "bytes" in one or "link" in one or "exchanged" in one])
 async def test_other_bytes_than_were_asked_about_are_not_read(
     tmp_path: Path, files: GatedFiles, monkeypatch: pytest.MonkeyPatch, change: str

@@ -14,6 +14,7 @@ from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import CommandPreview, ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.storage.places import workshop_blobs
+from tests.support.patience import PATIENCE_SECONDS
 
 RUNS = "#!/bin/sh\ntrue\n"
 
@@ -55,7 +56,7 @@ def shell(workshop: Path) -> tuple[ShellActivities, Callable[..., ShellInput]]:
 
     def asked(*argv: str, **more: Any) -> ShellInput:
         tree = Tree(mounts=(Mount(at="/", root="."),))
-        return ShellInput(argv=argv, tree=tree, cwd="/", timeout_seconds=10, **more)
+        return ShellInput(argv=argv, tree=tree, cwd="/", timeout_seconds=PATIENCE_SECONDS, **more)
 
     return ShellActivities(workshop, workshop_blobs(workshop), bwrap=lambda: None), asked
 
@@ -64,7 +65,6 @@ async def preview(activities: ShellActivities, request: ShellInput) -> CommandPr
     return ActivityEnvironment().run(activities.preview_command, request)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("words", WORDS)
 async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, words: str, change: str) -> None:
@@ -79,7 +79,6 @@ async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, wor
     assert not (tmp_path / "workshop/it-ran").exists()
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("words", [one for one in WORDS if one != "as the program"])
 async def test_a_command_whose_file_is_there_only_now_does_not_run(tmp_path: Path, words: str) -> None:
     activities, asked = shell(tmp_path / "workshop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -184,7 +185,8 @@ async def test_a_card_of_somebody_else_is_not_taken_for_one_of_the_doors_own(pla
         forged: dict[str, Any] = {"ts": "1600000000.000100", "bot_id": "B0EVIL", "text": "x", "blocks": []}
         metadata = {"event_type": "llm_do_card", "event_payload": mark}
         door.slack.messages[forged["ts"]] = {**forged, "metadata": metadata}
-        await door.board.round()
+        while len(door.slack.cards(run)) == 1:
+            await door.board.round()
         assert [one["bot_id"] for one in door.slack.cards(run)] == ["B0EVIL", BOT]
         door.slack.messages.pop(forged["ts"])
         assert value_of(await door.card(run))
@@ -199,8 +201,8 @@ async def test_a_mark_that_is_none_disturbs_nothing(place: Place, mark: Any) -> 
         odd: dict[str, Any] = {"ts": "1600000000.000100", "bot_id": BOT, "text": "x", "blocks": [], "thread_ts": "1.0"}
         door.slack.messages["odd"] = {**odd, "metadata": {"event_type": "llm_do_card", "event_payload": mark}}
         del door.slack.messages["odd"]["thread_ts"]
-        await door.board.round()
-        assert [one for one in door.slack.messages.values() if one["text"] != "x" and run in json.dumps(one)]
+        while not [one for one in door.slack.messages.values() if one["text"] != "x" and run in json.dumps(one)]:
+            await door.board.round()
 
 
 MENTIONS: list[tuple[str, dict[str, Any]]] = [
@@ -224,12 +226,13 @@ MENTIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "event"), MENTIONS, ids=lambda one: repr(one)[:40])
-async def test_a_mention_of_others_or_of_nothing_starts_no_run(place: Place, text: str, event: dict[str, Any]) -> None:
-    async with parked(place) as (door, _):
-        before = len(await place.client.runs())
+async def test_a_mention_of_others_or_of_nothing_starts_no_run(
+    place: Place, runs_begun: Callable[[], Awaitable[set[str]]], text: str, event: dict[str, Any]
+) -> None:
+    async with parked(place) as (door, run):
         told = await door.mention(text, **event)
         assert str(place.folder) not in told
-        assert len(await place.client.runs()) == before
+        assert await runs_begun() <= {run}
         assert door.slack.cards(None, "") == []
 
 
@@ -378,15 +381,8 @@ async def test_messages_of_no_known_shape_are_left_and_the_connection_serves_on(
     there = asyncio.to_thread
     with FakeSlack() as slack, begun(place, slack) as process:
         card = await there(slack.card, run, "a1")
-        for text in (
-            "{",
-            "[]",
-            "7",
-            "null",
-            '{"type": 3}',
-            "x" * 100_000,
-            '{"type": "interactive", "envelope_id": "e"}',
-        ):
+        odd = '{"type": "interactive", "envelope_id": "e"}'
+        for text in ("{", "[]", "7", "null", '{"type": 3}', "x" * 100_000, odd):
             await there(slack.send_text, text)
         for payload in PAYLOADS:
             await there(slack.post_envelope, "interactive", payload)

@@ -12,21 +12,28 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from llm_do_temporal.ui import connections
 from llm_do_temporal.ui.connections import MAX_HEADER_BYTES
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.servers.sockets import ask, everything, serving, status_of
 
 _DROP_SECONDS = 0.05
 _HEAD = b"POST /read HTTP/1.1\r\nHost: x\r\n"
 
 
-@pytest_asyncio.fixture
-async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """A server with short limits, whose `/read` reads what is sent, `/refuse` does not, and `/much` sends a lot."""
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short limits."""
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+
+
+@pytest_asyncio.fixture
+async def port(hasty: None) -> AsyncIterator[int]:
+    """A server with short limits, whose `/read` reads what is sent, and `/refuse` does not."""
 
     async def read(request: Request) -> Response:
         return PlainTextResponse(str(len(await request.body())))
@@ -34,18 +41,10 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     async def refuse(request: Request) -> Response:
         return PlainTextResponse("no", 403)
 
-    async def much(request: Request) -> Response:
-        async def pieces() -> AsyncIterator[bytes]:
-            for _ in range(1_000):
-                yield b"x" * (1 << 20)
-
-        return StreamingResponse(pieces())
-
     app = Starlette(
         routes=[
             Route("/read", read, methods=["POST"]),
             Route("/refuse", refuse, methods=["POST"]),
-            Route("/much", much, methods=["GET"]),
         ]
     )
     async with serving(app) as port:
@@ -98,33 +97,57 @@ DRIPS = {
 async def test_what_comes_drop_by_drop_ends(port: int, sent: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
+    all_sent = False
+
     async def drip() -> None:
+        nonlocal all_sent
         with suppress(ConnectionError):
             # The first kilobyte at once would be another request in half; each byte by itself buys nothing.
             for byte in sent:
                 writer.write(bytes([byte]))
                 await writer.drain()
                 await asyncio.sleep(_DROP_SECONDS)
+            all_sent = True
 
     dripping = asyncio.create_task(drip())
     try:
         await everything(reader)
-        assert not dripping.done()
+        assert not all_sent
     finally:
         dripping.cancel()
         writer.close()
 
 
-async def test_an_answer_that_nobody_reads_ends(port: int) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 10)
-    writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-    await writer.drain()
-    transport = writer.transport
-    # The reader takes so little that the transport stops reading; the server's end is seen when it goes on.
-    await asyncio.sleep(3 * connections.UNREAD_SECONDS)
-    received = len(await everything(reader))
-    assert received < 1_000 << 20
-    transport.abort()
+@pytest.mark.usefixtures("hasty")
+async def test_an_answer_that_nobody_reads_ends() -> None:
+    ended = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(1_000):
+            yield b"x" * (1 << 20)
+
+    async def much(request: Request) -> Response:
+        return StreamingResponse(pieces())
+
+    app = Starlette(routes=[Route("/much", much)])
+
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            if scope["type"] == "http":
+                ended.set()
+
+    async with serving(watched) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 10)
+        writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await writer.drain()
+        transport = writer.transport
+        # The reader takes so little that the transport stops reading; the server's end is seen when it goes on.
+        await asyncio.wait_for(ended.wait(), PATIENCE_SECONDS)
+        received = len(await everything(reader))
+        assert received < 1_000 << 20
+        transport.abort()
 
 
 HUGE = {
@@ -173,8 +196,12 @@ async def test_many_open_connections_keep_nobody_out(port: int, monkeypatch: pyt
 
 
 @pytest.mark.control
-async def test_a_slow_person_who_goes_on_is_served(port: int) -> None:
+async def test_a_slow_person_who_goes_on_is_served(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that takes longer than the limit, fast enough, and a connection that is used again."""
+    # A moment in which a busy machine does nothing here must not be taken for the person's.
+    monkeypatch.setattr(connections, "HEADER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 2)
+    monkeypatch.setattr(connections, "BODY_BYTES_PER_SECOND", 64)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     size = 16 << 10
     try:
@@ -182,8 +209,8 @@ async def test_a_slow_person_who_goes_on_is_served(port: int) -> None:
             writer.write(_HEAD + b"Content-Length: " + str(size).encode() + b"\r\n\r\n")
             for _ in range(16):
                 writer.write(b"x" * (size // 16))
-                await asyncio.sleep(_DROP_SECONDS)
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                await asyncio.sleep(connections.BODY_SECONDS / 14)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
             assert status_of(head) == 200
             assert await reader.readexactly(5) == b"16384"
     finally:

@@ -84,7 +84,6 @@ def state(folder: Path) -> list[tuple[str, int, int]]:
     return sorted((str(one), one.lstat().st_mode, one.lstat().st_ino) for one in folder.rglob("*"))
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("trap", TRAPS.values(), ids=TRAPS)
 async def test_export_replaces_nothing_but_a_file(tmp_path: Path, other: Path, trap: Trap) -> None:
     place = tmp_path / "out.md"
@@ -131,7 +130,6 @@ def test_a_file_that_becomes_a_link_meanwhile_is_left(tmp_path: Path, other: Pat
     assert other.read_text() == KEPT
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("trap", [trap for name, trap in TRAPS.items() if name != "a folder"])
 def test_traces_go_into_a_folder_and_through_no_link(tmp_path: Path, other: Path, trap: Trap) -> None:
     place = tmp_path / "traces"
@@ -144,7 +142,6 @@ def test_traces_go_into_a_folder_and_through_no_link(tmp_path: Path, other: Path
     assert state(tmp_path) == before
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("trap", TRAPS.values(), ids=TRAPS)
 def test_a_trace_is_a_new_file_beside_whatever_has_its_name(tmp_path: Path, other: Path, trap: Trap) -> None:
     folder = tmp_path / "traces"
@@ -164,7 +161,6 @@ def test_the_name_of_a_run_leads_a_trace_nowhere_else(tmp_path: Path, run: str) 
     assert [one.name for one in tmp_path.iterdir()] == [made.path.name]
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("kind", "name"),
     # A folder of workers is what a workshop has.

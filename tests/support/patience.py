@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 150
 """How long anything may take before a test gives up; machines are slow, nothing here is slow on purpose."""
+COMMAND_SECONDS = 2 * PATIENCE_SECONDS
+"""How long a whole command may take, which may start a server and stay with a run to its end."""
 
 
 def eventually(found: Callable[[], Any], what: str) -> Any:

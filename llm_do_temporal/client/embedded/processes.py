@@ -53,7 +53,8 @@ _SETTINGS = (
 )
 SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
 """Options of the development server that differ from its defaults."""
-_START_SECONDS = 30
+_START_SECONDS = 60
+"""A cold start on a slow disk; it usually takes one second. Commands wait longer, so that the host can say why."""
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 

@@ -24,7 +24,7 @@ from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.kept_lowers import KeptLower, KeptLowers
 from llm_do_temporal.sandbox.layers.scratch import remove_folder, scratch_folder
 
-_PROBE_SECONDS = 10
+_PROBE_SECONDS = 60
 _WHITEOUT = stat.S_IFCHR
 _OPAQUE = "user.overlay.opaque"
 

@@ -85,7 +85,7 @@ class AcpDoor(Door):
                 while True:
                     listed = (await agent.list_sessions(cwd="/")).sessions
                     found = [one for one in listed if one.session_id == run]
-                    if not str(found[0].title).endswith(("(running)", "(waiting)")):
+                    if found and not str(found[0].title).endswith(("(running)", "(waiting)")):
                         return found
                     await asyncio.sleep(0.1)
 

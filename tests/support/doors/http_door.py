@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx2
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.doors.scenario import DECK, PROMPT, Door, Ended, token
 from tests.support.people.desk import Desk
 from tests.support.people.office import link_of
+from tests.support.ports import unused_port
 
 
 class HttpDoor(Door):
@@ -18,7 +18,7 @@ class HttpDoor(Door):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self.port = any_free_port()
+        self.port = unused_port()
         self.base = f"http://127.0.0.1:{self.port}/api/v1"
         self.headers = {"Authorization": f"Bearer {token(desk, 'ci')}"}
 
@@ -37,7 +37,8 @@ class HttpDoor(Door):
 
     def asked(self, run: str) -> str:
         """Wait for the question."""
-        assert self.ask("GET", f"/runs/{run}?wait=50")["state"] == "waiting"
+        while (state := self.ask("GET", f"/runs/{run}?wait=50")["state"]) != "waiting":
+            assert state == "running"
         (question,) = self.ask("GET", f"/runs/{run}/questions")
         return question["id"]
 

@@ -81,8 +81,12 @@ class KillingProxy:
 
     def kill(self, port: int) -> None:
         """Kill the process that has connected from this port."""
+        # Another process may have the same port of its own in a connection to somebody else.
+        here = self._listener.getsockname()
         owner = next(
-            one.pid for one in psutil.net_connections("tcp4") if one.laddr and one.laddr[1] == port and one.pid
+            one.pid
+            for one in psutil.net_connections("tcp4")
+            if one.pid and one.laddr and one.raddr and one.laddr[1] == port and tuple(one.raddr) == here
         )
         # Known before it is done: its client may miss it before this thread goes on.
         with self._lock:

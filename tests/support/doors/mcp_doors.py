@@ -8,7 +8,7 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, cast
 
 import httpx2
@@ -17,9 +17,9 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.doors.scenario import DECK, PROMPT, Door, Ended, token
 from tests.support.people.desk import Desk
+from tests.support.ports import unused_port
 
 
 class McpDoor(Door):
@@ -41,7 +41,9 @@ class McpDoor(Door):
 
     def asked(self, run: str) -> str:
         """Wait for the question."""
-        (question,) = self.call("wait", {"run": run})["asked"]
+        while not (asked := (got := self.call("wait", {"run": run}))["asked"]):
+            assert "ended_at" not in got
+        (question,) = asked
         return question["id"]
 
     def result(self, run: str) -> Ended:
@@ -68,7 +70,7 @@ class McpOverHttp(McpDoor):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self.port = any_free_port()
+        self.port = unused_port()
         self.headers = {"Authorization": f"Bearer {token(desk, 'agent')}"}
 
     def open(self) -> None:
@@ -116,9 +118,10 @@ class McpOverPipes(McpDoor):
                 await client.list_tools()
                 waiting = asyncio.ensure_future(client.call_tool("wait", {"run": self.run, "seen": ["a1"]}))
                 for process in psutil.Process().children(recursive=True):
-                    if "mcp" in process.cmdline() and str(self.desk.workshop) in process.cmdline():
-                        process.kill()
-                        killed = True
+                    with suppress(psutil.NoSuchProcess):  # another child that has just ended
+                        if "mcp" in process.cmdline() and str(self.desk.workshop) in process.cmdline():
+                            process.kill()
+                            killed = True
                 await asyncio.gather(waiting, return_exceptions=True)
         except Exception:
             pass

@@ -12,7 +12,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "editors.md"
 SCRIPT = Path(__file__).with_name("session.lua")
 BEGIN, END = "<!-- transcript -->\n```text\n", "```\n<!-- end of transcript -->"
-_SECONDS = 180
+_SECONDS = 500
 _FILES = {
     "workshop.yaml": """\
 models: {fast: offline:echo}

@@ -12,6 +12,8 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from tests.support.patience import PATIENCE_SECONDS
+
 NAMESPACE = "another-team"
 
 
@@ -23,7 +25,7 @@ async def other_namespace(client: Client) -> Client:
     with suppress(RPCError):  # another test has made it
         await client.workflow_service.register_namespace(request)
     connected = await Client.connect(client.service_client.config.target_host, namespace=NAMESPACE)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             try:
                 await anext(connected.list_workflows(), None)

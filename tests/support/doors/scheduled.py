@@ -11,6 +11,7 @@ from llm_do_temporal.client.schedules.plan import SchedulePlan
 from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.messages.batches import InputFiles
 from llm_do_temporal.messages.runs import StartRunInput
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 
 YEARLY = SchedulePlan(cron=("0 7 1 1 *",), timezone="Europe/Berlin")
@@ -26,7 +27,7 @@ async def made(place: Place, plan: SchedulePlan = YEARLY, **more: object) -> str
 
 async def ran(place: Place, name: str, count: int = 1) -> ListedSchedule:
     """Wait until the schedule has started so many runs."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             found = await Schedules(place.client).one(name)
             if len(found.recent) >= count:

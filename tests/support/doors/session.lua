@@ -10,7 +10,7 @@ end
 dofile(vim.env.LLM_DO_SNIPPET)
 
 local function ask(method, params)
-  local answers, reason = vim.lsp.buf_request_sync(0, method, params, 60000)
+  local answers, reason = vim.lsp.buf_request_sync(0, method, params, 150000)
   local _, answer = next(answers or {})
   if not answer or answer.error then
     return nil, answer and answer.error.message or reason
@@ -25,7 +25,7 @@ local function at(line, text)
 end
 
 local function problems(wanted)
-  vim.wait(60000, function() return #vim.diagnostic.get(0) == wanted end, 20)
+  vim.wait(150000, function() return #vim.diagnostic.get(0) == wanted end, 20)
   local found = vim.diagnostic.get(0)
   for _, one in ipairs(found) do
     say(('%d: %s'):format(one.lnum + 1, one.message))
@@ -34,7 +34,7 @@ local function problems(wanted)
 end
 
 vim.cmd('edit workers/editor.worker')
-vim.wait(60000, function() return #vim.lsp.buf_get_clients(0) > 0 end, 20)
+vim.wait(150000, function() return #vim.lsp.buf_get_clients(0) > 0 end, 20)
 say('$ problems')
 problems(1)
 say('\n$ completion, below `delegation:`')

@@ -8,6 +8,8 @@ import shutil
 import pytest
 from playwright.async_api import Browser, Error, Playwright
 
+from tests.support.patience import PATIENCE_SECONDS
+
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -24,7 +26,9 @@ async def launch(playwright: Playwright, *flags: str) -> Browser:
     """The system's Chromium, else Playwright's own, with these flags too. In CI there has to be one."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     try:
-        return await playwright.chromium.launch(executable_path=path, args=[*_FLAGS, *flags])
+        return await playwright.chromium.launch(
+            executable_path=path, args=[*_FLAGS, *flags], timeout=PATIENCE_SECONDS * 1000
+        )
     except Error as error:
         if os.environ.get("CI"):
             raise

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,11 @@ class Desk:
 
     def kill_group(self, process: subprocess.Popen[str]) -> None:
         """SIGKILL the whole process group of a command, and see its server and worker service die with it."""
-        group = [one for one in psutil.process_iter() if _group(one.pid) == process.pid]
-        pids = [each.pid for one in group for each in (one, *one.children(recursive=True))]
+        pids: list[int] = []
+        for one in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess):  # one that has just ended
+                if _group(one.pid) == process.pid:
+                    pids += [one.pid, *(each.pid for each in one.children(recursive=True))]
         assert len(pids) >= 3, "a host, a server and a worker service were running"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -103,6 +106,15 @@ class Desk:
         found: list[dict[str, Any]] = eventually(ask, f"{count} approvals are pending")
         return found
 
+    def asked(self, run: str, approval: str) -> dict[str, Any]:
+        """The one approval of a run that waits, as soon as it is this one.
+
+        A decision that nobody has heard in time is sent, and its question may be listed for a moment after it.
+        """
+        return eventually(
+            lambda: next((one for one in self.pending(run, 1) if one["id"] == approval), None), f"{approval} is asked"
+        )
+
     def evaluations(self) -> dict[str, str]:
         """What was written, by name."""
         return {path.stem: path.read_text() for path in (self.workshop / "files/evaluations").glob("*.md")}
@@ -123,7 +135,8 @@ class Desk:
                     stream.close()
         host = running_host(self.workshop)
         if host is not None:
-            os.kill(host.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it may have left just now, as nobody needed it
+                os.kill(host.pid, signal.SIGTERM)
             eventually(lambda: running_host(self.workshop) is None, "the host has left")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import COMMAND_SECONDS
 
 _LOADED = (
     "llm_do_temporal.cli.__main__",
@@ -53,7 +53,7 @@ def run_forked(
     with tempfile.TemporaryDirectory(prefix="llm-do-forked-") as place:
         streams = Path(place, "stdout"), Path(place, "stderr")
         process = fork(_LOADED, _run, list(arguments), str(folder), dict(environment), *map(str, streams))
-        process.join(PATIENCE_SECONDS)
+        process.join(COMMAND_SECONDS)
         if process.exitcode is None:
             process.kill()
             process.join()

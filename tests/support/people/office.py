@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -100,6 +101,14 @@ class Office:
         async for event in self.client.follow(run).events():
             if event.type == "desk.changed" and approval in [one.id for one in await self.client.approvals(run)]:
                 return
+
+    async def listed(self, run: str, count: int) -> None:
+        """Wait until the server lists so many questions of a run: it does so a moment after they are asked."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                if len((await self.client.inbox(run)).entries) == count:
+                    return
+                await asyncio.sleep(0.05)
 
     def approval(self, run: str, approval: str = "a1") -> str:
         """The address of an approval."""

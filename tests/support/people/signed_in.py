@@ -7,6 +7,7 @@ import asyncio
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.browser import Browser, Page
 from tests.support.runs.place import Place
 
@@ -30,7 +31,7 @@ async def signed_in_browser(
 
 async def page_with(browser: Browser, address: str, *wanted: str) -> Page:
     """Return a page once all `wanted` texts stand on it: the server lists changed workflows a moment late."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             page = await browser.open(address)
             if all(text in page.text for text in wanted):

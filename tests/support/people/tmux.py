@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.patience import eventually
+from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk
 
 COLUMNS, LINES = 130, 70
@@ -64,7 +64,9 @@ class Terminal:
 
     def _tmux(self, *arguments: str) -> str:
         command = ["tmux", "-u", "-S", f"{self._folder.name}/socket", *arguments]
-        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 

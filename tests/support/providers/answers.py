@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-MAX_WAIT_SECONDS = 60.0
-"""How long a test waits for something to happen before it fails. Nothing is slow on purpose, machines are."""
+from tests.support.patience import PATIENCE_SECONDS
+
+MAX_WAIT_SECONDS = float(PATIENCE_SECONDS)
+"""How long a test waits for something to happen before it fails."""
 
 
 class Gate:

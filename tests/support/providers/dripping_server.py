@@ -22,6 +22,7 @@ class Dripping:
         self._closing = threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._serve)]
+        self._connections: list[socket.socket] = []
 
     @property
     def url(self) -> str:
@@ -37,18 +38,22 @@ class Dripping:
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        for thread in self._threads:
+        self._threads[0].join()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads[1:]:
             thread.join()
 
     def _serve(self) -> None:
         while not self._closing.is_set():
             with contextlib.suppress(OSError):
                 connection, _ = self._listening.accept()
+                self._connections.append(connection)
                 self._threads.append(threading.Thread(target=self._answer, args=(connection,)))
                 self._threads[-1].start()
 
     def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(1)
         with connection, contextlib.suppress(OSError):
             if self._reads:
                 connection.recv(_READ_BYTES)

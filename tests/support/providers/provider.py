@@ -15,7 +15,6 @@ import contextlib
 import importlib
 import itertools
 import json
-import select
 import signal
 import socket
 import sys
@@ -135,9 +134,11 @@ class FakeProvider:
 
     def wait_for_hang_up(self, timeout: float = MAX_WAIT_SECONDS) -> None:
         """Return once a client has closed the connection of a request that waits for its answer. It blocks."""
-        readable, _, _ = select.select(self._server.connections, [], [], timeout)
-        if not any(connection.recv(1, socket.MSG_PEEK) == b"" for connection in readable):
-            raise TimeoutError(f"no client hung up within {timeout} s")
+        deadline = time.monotonic() + timeout
+        while not any(map(_has_hung_up, self._server.connections)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no client hung up within {timeout} s")
+            time.sleep(0.01)
 
     def add_faults(self, *faults: Answer) -> None:
         """Let the next requests fail like this."""
@@ -210,6 +211,16 @@ class FakeProvider:
             return self._script(request.body, number)
         except Exception as error:  # the test's own code: the run under test has to see that it failed
             return Failure(400, f"The script failed with {error!r}.")
+
+
+def _has_hung_up(connection: socket.socket) -> bool:
+    """Whether the client at the other end of a connection has closed it."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except ConnectionError:
+        return True
+    except OSError:  # there is nothing to read, or our side has closed it
+        return False
 
 
 class _Server(ThreadingHTTPServer):

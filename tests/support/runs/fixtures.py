@@ -9,10 +9,20 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
+from llm_do_temporal.client import client
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Script
 from tests.support.providers.provider import FakeProvider
 from tests.support.runs.place import Place, served
 from tests.support.servers.session import session_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def awaited_updates() -> Iterator[None]:
+    """Waits for the answer to an update as long as a test waits for anything: a busy service is no absent one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client, "UPDATE_SECONDS", PATIENCE_SECONDS)
+        yield
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -13,7 +13,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
-from llm_do_temporal.client.embedded.server import any_free_port, unlikely_address
+from llm_do_temporal.client.embedded.server import unlikely_address
+from tests.support.ports import unused_port
 
 HELD = "waits-for-ada"
 """A workflow that is open, and that nobody works on: what is sent to it stays where it is seen."""
@@ -42,7 +43,7 @@ class Embedded:
 @asynccontextmanager
 async def embedded(folder: Path) -> AsyncGenerator[Embedded]:
     """A server in this folder, with one open workflow."""
-    address, hidden = f"127.0.0.1:{any_free_port()}", unlikely_address()
+    address, hidden = f"127.0.0.1:{unused_port()}", unlikely_address()
     process = spawn(server_command(address, folder / "temporal.db", hidden), folder / "server.log")
     try:
         client = await await_server(process, address, folder / "temporal.db", folder / "server.log")

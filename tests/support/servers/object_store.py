@@ -15,6 +15,8 @@ from moto.moto_server.werkzeug_app import (  # pyright: ignore[reportMissingType
 )
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+from tests.support.patience import PATIENCE_SECONDS
+
 BUCKET = "blobs"
 
 
@@ -65,7 +67,7 @@ class ObjectStore:
     def await_refused(self, times: int = 1) -> None:
         """Wait until so many requests have been refused that nobody has waited for before."""
         for _ in range(times):
-            assert self._refused.acquire(timeout=60), "nobody asks the store"
+            assert self._refused.acquire(timeout=PATIENCE_SECONDS), "nobody asks the store"
 
     def start(self) -> None:
         """Serve, with an empty bucket."""

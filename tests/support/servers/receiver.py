@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, cast
 
-PATIENCE_SECONDS = 60
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
@@ -27,16 +27,18 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
 from llm_do_temporal.messages.base import STATE_ATTRIBUTE
 from llm_do_temporal.service.build import register_search_attributes
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.servers.temporal import temporal_server
 
 SERVER_VARIABLE = "LLM_DO_TEST_SERVER"
 """Names a server, `host:port`, that runs already."""
 _SESSIONS = ("main", *(f"gw{number}" for number in range(8)))
 """Sessions that may run at the same time, as pytest-xdist names them."""
-_PATIENCE_SECONDS = 60
 _RETENTION = timedelta(days=3)
+_SETTINGS = ("--dynamic-config-value", "frontend.enableServerVersionCheck=false")
+"""Settings of every development server: it asks nobody whether there is a newer one."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,13 @@ async def session_server(options: Options = PLAIN, *arguments: str) -> AsyncGene
         yield WorkflowEnvironment.from_client(client)
         return
     told = [("--dynamic-config-value", f"{name}={json.dumps(value)}") for name, value in options.settings.items()]
-    environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
-        data_converter=pydantic_data_converter,
-        dev_server_log_level="error",
-        dev_server_extra_args=[*arguments, *chain.from_iterable(told)],
-    )
-    async with environment:
-        assert await register_search_attributes(environment.client)
-        yield environment
+    # The SDK gives a server that it starts 5 s to answer, and gives up where somebody takes one of its ports.
+    with ExitStack() as stack:
+        server = temporal_server(*_SETTINGS, *arguments, *chain.from_iterable(told))
+        address = await asyncio.to_thread(stack.enter_context, server)
+        client = await Client.connect(address, data_converter=pydantic_data_converter)
+        assert await register_search_attributes(client)
+        yield WorkflowEnvironment.from_client(client)
 
 
 async def new_namespace() -> dict[str, str]:
@@ -125,13 +125,13 @@ async def _join(address: str, namespace: str) -> Client:
     await _eventually(lambda: register_search_attributes(client), f"the server knows the namespace {namespace}")
     queue = f"probe-{uuid4().hex}"
     async with Worker(client, task_queue=queue, workflows=[Probe], workflow_runner=UnsandboxedWorkflowRunner()):
-        limit = timedelta(seconds=_PATIENCE_SECONDS)
+        limit = timedelta(seconds=PATIENCE_SECONDS)
         await client.execute_workflow(Probe.run, id=queue, task_queue=queue, execution_timeout=limit)
     return client
 
 
 async def _eventually(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not await holds():
         assert time.monotonic() < deadline, f"never happened: {what}"
         await asyncio.sleep(0.2)

@@ -10,9 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from starlette.types import ASGIApp
 
 from llm_do_temporal.ui.http_server import HttpServer, listen
-
-PATIENCE_SECONDS = 20
-"""A connection that is still open then is one that never ends."""
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llm_do_temporal.client.embedded.server import accepts, any_free_port
+from llm_do_temporal.client.embedded.server import accepts
 from tests.support.patience import eventually
+from tests.support.ports import unused_port
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 
@@ -21,12 +22,12 @@ def is_healthy(address: str) -> bool:
 
 
 @contextmanager
-def temporal_server() -> Generator[str]:
-    """The address of a Temporal server that nobody of ours started.
+def temporal_server(*arguments: str) -> Generator[str]:
+    """The address of a Temporal server that nobody of ours started; `arguments` are more of its command's.
 
     It chooses more ports by itself, and ends where somebody is quicker to take one of them: then another is started.
     """
-    server, address = eventually(_started, "the server serves")
+    server, address = eventually(lambda: _started(*arguments), "the server serves")
     try:
         yield address
     finally:
@@ -34,12 +35,10 @@ def temporal_server() -> Generator[str]:
         server.wait()
 
 
-def _started() -> tuple[subprocess.Popen[bytes], str] | None:
-    port = str(any_free_port())
-    server = subprocess.Popen(
-        [str(PROGRAMS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
-        stdout=subprocess.DEVNULL,
-    )
+def _started(*arguments: str) -> tuple[subprocess.Popen[bytes], str] | None:
+    port = str(unused_port())
+    command = [str(PROGRAMS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"]
+    server = subprocess.Popen([*command, *arguments], stdout=subprocess.DEVNULL)
     address = f"127.0.0.1:{port}"
     try:
         eventually(lambda: is_healthy(address) or server.poll() is not None, "the server serves, or has ended")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -71,6 +72,9 @@ async def parked(place: Place, *turns: Any, **keys: Any) -> AsyncGenerator[tuple
     place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), **WORKER)
     run = await place.start("writer")
     await place.pending(run)
+    # The board reads the server's list of runs, into which this one comes a moment later.
+    while run not in {one.run for one in (await place.client.inbox()).entries}:  # noqa: ASYNC110 - the server tells nobody
+        await asyncio.sleep(0.02)
     with FakeSlack() as slack:
         yield InSlack(place, slack), run
         assert slack.problems == []

@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 from tests.support.slack.fake_slack import ADA, BOB, CHANNEL, FakeSlack
 
@@ -49,4 +50,6 @@ def begun(place: Place, slack: FakeSlack, **more: str) -> Generator[subprocess.P
 def said(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a door that cannot begin, and return what it said."""
     typed: list[Any] = [sys.executable, "-m", "llm_do_temporal.cli", "slack", *arguments]
-    return subprocess.run(typed, env=dict(environment), capture_output=True, text=True, check=False, timeout=90)
+    return subprocess.run(
+        typed, env=dict(environment), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )

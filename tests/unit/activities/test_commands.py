@@ -21,6 +21,7 @@ from llm_do_temporal.messages.effects import ShellInput, ShellResult
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings, working_directory
+from llm_do_temporal.sandbox import processes
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.storage.local import LocalBlobStore
 
@@ -190,9 +191,23 @@ async def test_binary_output_becomes_text_that_can_be_shown(commands: Commands) 
 # --- the end ---
 
 
-async def test_its_time_over_a_command_ends_with_all_its_children(commands: Commands) -> None:
+def time_begins_once(begun: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time of a command begin once it has come that far, however long this machine takes to start it."""
+    wait = processes._wait  # pyright: ignore[reportPrivateUsage]
+
+    async def wait_from_then_on(running: Any, timeout_seconds: float) -> bool:
+        await until(begun)
+        return await wait(running, timeout_seconds)
+
+    monkeypatch.setattr(processes, "_wait", wait_from_then_on)
+
+
+async def test_its_time_over_a_command_ends_with_all_its_children(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, first_runs = sleeper()
     second, second_runs = sleeper()
+    time_begins_once(lambda: first_runs() and second_runs(), monkeypatch)
     result = await commands.run("sh", "-c", f"echo begun; sh -c '{first} & {second}'; echo never", timeout=1)
     assert result.timed_out
     assert result.exit_code != 0
@@ -200,8 +215,9 @@ async def test_its_time_over_a_command_ends_with_all_its_children(commands: Comm
     await until(lambda: not first_runs() and not second_runs())
 
 
-async def test_a_command_that_will_not_listen_is_killed(commands: Commands) -> None:
+async def test_a_command_that_will_not_listen_is_killed(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     sleeps, runs = sleeper()
+    time_begins_once(runs, monkeypatch)
     result = await commands.run("sh", "-c", f"trap '' TERM; {sleeps}; {sleeps}", timeout=1)
     assert result.timed_out
     await until(lambda: not runs())

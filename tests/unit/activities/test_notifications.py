@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,6 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.slack import slack_message
-from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
@@ -68,8 +68,10 @@ def test_what_an_answer_means(status: int, retry_after: str, passing: bool, late
 
 
 def test_nobody_there_and_a_variable_that_is_not_set_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ApplicationError, match="cannot be reached") as nobody:
-        notify(asked(f"http://127.0.0.1:{any_free_port()}/"))
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))  # so that nobody else listens there meanwhile
+        with pytest.raises(ApplicationError, match="cannot be reached") as nobody:
+            notify(asked(f"http://127.0.0.1:{kept.getsockname()[1]}/"))
     monkeypatch.delenv("HOOK_SECRET")
     with pytest.raises(ApplicationError, match="the worker service has no variable HOOK_SECRET") as unset:
         notify(asked("http://127.0.0.1:9/"))

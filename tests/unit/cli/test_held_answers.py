@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from io import StringIO
 from typing import cast
 
@@ -15,6 +15,7 @@ from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.client import decisions
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
@@ -24,8 +25,26 @@ from llm_do_temporal.messages.approvals import Approval, Decision, HeldDecision,
 FIRST, SECOND, THIRD = (FrozenQuestion("r1", f"a{number}", "") for number in (1, 2, 3))
 
 
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Clock(datetime):
+    """A clock that stands still: the seconds that are left are told in words."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See datetime."""
+        return NOW
+
+
+@pytest.fixture(autouse=True)
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass while a test looks at what is left."""
+    monkeypatch.setattr(decisions, "datetime", Clock)
+
+
 def later(seconds: float = 60) -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=seconds)
+    return NOW + timedelta(seconds=seconds)
 
 
 class Desk(LlmDoClient):

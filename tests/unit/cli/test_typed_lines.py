@@ -8,6 +8,7 @@ import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,8 @@ class Terminal:
 
     keyboard: int
     program: subprocess.Popen[str]
+    attributes: list[Any]
+    """Those of the terminal before the program has begun."""
 
     def type(self, text: str) -> None:
         os.write(self.keyboard, text.encode())
@@ -69,6 +72,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
     keyboard, screen = pty.openpty()
     if request.param == ASK:
         os.write(keyboard, b"typed too early\n")
+    attributes = termios.tcgetattr(keyboard)
     program = subprocess.Popen(
         [sys.executable, "-c", request.param],
         stdin=screen,
@@ -78,7 +82,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
         env={name: value for name, value in os.environ.items() if name != "PAGER"},
     )
     os.close(screen)
-    yield Terminal(keyboard, program)
+    yield Terminal(keyboard, program, attributes)
     program.kill()
     program.wait()
     if program.stdout is not None:
@@ -125,11 +129,10 @@ def test_the_editor_is_the_persons_own_or_one_that_is_there(monkeypatch: pytest.
 
 @pytest.mark.parametrize("terminal", [DRAW], indirect=True)
 def test_keys_typed_while_a_picture_is_drawn_leave_no_trace(terminal: Terminal) -> None:
-    before = termios.tcgetattr(terminal.keyboard)
     assert terminal.hear() == "drawn"
     terminal.type("rm -r everything\n")
     assert terminal.hear() == "left: False"
     os.set_blocking(terminal.keyboard, False)
     with pytest.raises(BlockingIOError):
         os.read(terminal.keyboard, 1)
-    assert termios.tcgetattr(terminal.keyboard) == before
+    assert termios.tcgetattr(terminal.keyboard) == terminal.attributes

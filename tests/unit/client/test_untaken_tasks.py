@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
 import pytest
@@ -15,6 +15,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionResponse,
 )
 
+from llm_do_temporal.client.views import pending_work
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import RunView
 
@@ -84,9 +85,17 @@ NOBODY = "nobody has asked for work at the task queue 'llm-do' "
     ],
 )
 async def test_a_service_is_missed_once_it_had_time_to_begin(
-    server: WaitingServer, served: int | None, told: str
+    server: WaitingServer, served: int | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since = None if served is None else datetime.now(UTC) - timedelta(seconds=served)
+    now = datetime.now(UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return now
+
+    monkeypatch.setattr(pending_work, "datetime", Clock)  # seconds are told
+    since = None if served is None else now - timedelta(seconds=served)
     view = RunView("run")
     troubles = await note_troubles(cast("Any", server), view, served_since=since)
     assert view.trouble == told

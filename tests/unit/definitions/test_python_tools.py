@@ -11,6 +11,7 @@ import pytest
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 from llm_do_temporal.policy.approvals import Ruling
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 SLUGIFY = '''\
@@ -201,4 +202,4 @@ def test_what_authors_import_loads_no_framework() -> None:
         "heavy = {'temporalio', 'pydantic_ai', 'pydantic'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS)

@@ -9,6 +9,7 @@ import pytest
 
 from llm_do_temporal.errors import DefinitionError, WorkerNotFound
 from llm_do_temporal.messages.definitions import DelegateTool, DelegationToolset
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 PLACES = [
@@ -177,4 +178,4 @@ def test_the_package_knows_neither_temporal_nor_pydantic_ai() -> None:
         "heavy = {'temporalio', 'pydantic_ai', 'jsonschema'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS)

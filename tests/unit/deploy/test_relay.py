@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.faults.relay import Relay, ports_of
+from tests.support.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
 SILENCE_SECONDS = 0.2
 
 

@@ -25,6 +25,8 @@ PROGRAMS = int(os.environ.get("LAYER_PROGRAMS", "300"))
 """Number of programs; `make layers` takes ten thousand."""
 WITH_COMMANDS = 6
 """One of so many programs has commands among its steps: each starts processes."""
+SHARES = 10
+"""Number of tests among which the programs are divided: a slow machine takes half a second for a program."""
 
 
 @pytest.fixture
@@ -32,11 +34,11 @@ def commands() -> bool:
     return overlay_problem(working_bwrap()) is None
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(SHARES))
 def test_a_layer_that_is_committed_is_what_the_program_would_have_done(
     tmp_path: Path, share: int, commands: bool
 ) -> None:
-    for seed in range(share, PROGRAMS, 4):
+    for seed in range(share, PROGRAMS, SHARES):
         folder = tmp_path / str(seed)
         folder.mkdir()
         _play(random.Random(seed), folder, seed, commands=commands and seed % WITH_COMMANDS == 0)

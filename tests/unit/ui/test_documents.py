@@ -9,6 +9,7 @@ import pytest
 
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.ui.content.call_parts import Part
+from llm_do_temporal.ui.content.documents import syntax
 from llm_do_temporal.ui.content.documents.diffs import blocks_of
 from llm_do_temporal.ui.content.documents.document import MAX_ROWS, document_of
 from llm_do_temporal.ui.content.documents.markdown import markdown_html
@@ -19,6 +20,7 @@ from llm_do_temporal.ui.content.documents.syntax import (
     coloured_lines,
     language_of,
 )
+from tests.support.patience import PATIENCE_SECONDS
 
 DIFF = "--- /a.py\n+++ /a.py\n@@ -3,4 +3,5 @@\n import os\n-x = 1\n-y = 2\n+x = 'two'\n # end\n+z\n"
 
@@ -126,7 +128,8 @@ def test_colours_change_no_character(language: str, hostile: str) -> None:
     assert len(coloured_lines(hostile, language)) == hostile.replace("\r\n", "\n").count("\n") + 1
 
 
-def test_colours_are_classes_and_too_long_a_line_has_none() -> None:
+def test_colours_are_classes_and_too_long_a_line_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syntax, "_SECONDS", PATIENCE_SECONDS)  # a busy machine takes long to load a language
     assert coloured("import os", language_of("/x/a.PY")) == (
         '<span class="tok-kn">import</span><span class="tok-w"> </span><span class="tok-nn">os</span>'
     )

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_SECONDS
+
 SERVES = """
 import gc, sys
 import worker_service.__main__
@@ -34,5 +36,5 @@ program.main()
 def test_garbage_is_looked_for_once_the_service_serves_and_not_before(tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text("name: shop\n")
     command = [sys.executable, "-c", SERVES, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.stdout.splitlines() == ["loaded False", "serves True True"], done.stderr

@@ -10,6 +10,7 @@ import pytest
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError
 
 from llm_do_temporal.workflows.runtime.restrictions import Restrictions
+from tests.support.patience import PATIENCE_SECONDS
 
 FORBIDDEN = [
     "import time\n    time.time()",
@@ -52,7 +53,9 @@ async def test_other_code_between_the_steps_is_not_restricted() -> None:
     restrictions, reached, go_on = Restrictions(), asyncio.Event(), asyncio.Event()
     body = "reached.set()\n    await go_on.wait()\n    return 'done'"
     work = asyncio.ensure_future(
-        asyncio.wait_for(restrictions.awaited(function(body, restrictions, reached=reached, go_on=go_on)), 10)
+        asyncio.wait_for(
+            restrictions.awaited(function(body, restrictions, reached=reached, go_on=go_on)), PATIENCE_SECONDS
+        )
     )
     await reached.wait()
     with open("/etc/hostname", encoding="utf-8") as file:  # the author's function waits now  # noqa: ASYNC230, PTH123
@@ -71,7 +74,7 @@ async def test_a_cancellation_arrives_inside_and_ends_the_function() -> None:
     restrictions, seen, reached = Restrictions(), list[str](), asyncio.Event()
     body = "try:\n        reached.set()\n        await pause(10)\n    finally:\n        seen.append('cancelled')"
     awaitable = restrictions.awaited(function(body, restrictions, pause=asyncio.sleep, seen=seen, reached=reached))
-    work = asyncio.ensure_future(asyncio.wait_for(awaitable, 10))
+    work = asyncio.ensure_future(asyncio.wait_for(awaitable, PATIENCE_SECONDS))
     await reached.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -74,8 +74,9 @@ def _tokens(text: str, language: str | None) -> Iterator[tuple[str, str]]:
     if language is None or len(text) > MAX_COLOURED_CHARS or longest > MAX_COLOURED_LINE:
         yield "", text
         return
-    begun, at = time.monotonic(), 0
     lexer = get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
+    # The first text in a language loads it, which is not the text's time.
+    begun, at = time.monotonic(), 0
     for kind, value in lexer.get_tokens(text):
         # Whatever a language does to its text: what is shown is the text.
         if not text.startswith(value, at) or time.monotonic() - begun > _SECONDS:
