@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
 
-from llm_do_temporal.client.views import event_order
+from llm_do_temporal.client.views import event_order, follower
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import ViewEvent
 from llm_do_temporal.testing import Call, call, scripted
@@ -22,7 +26,7 @@ async def read(place: Place, run: str, *, follow: bool) -> list[ViewEvent]:
 
 async def test_everybody_reads_the_same_events_in_the_same_order(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     # A slow machine is no run that was reset, whose missing events nobody waits for.
-    for patience in ("_PATIENCE_SECONDS", "_SETTLE_SECONDS"):
+    for patience in ("_PATIENCE_SECONDS", "_LONGEST_SECONDS"):
         monkeypatch.setattr(event_order, patience, PATIENCE_SECONDS)
     place.write("a.txt", "one")
     reads: list[list[Call]] = [[call("read_file", path="/a.txt")] for _ in range(4)]
@@ -39,16 +43,49 @@ async def test_everybody_reads_the_same_events_in_the_same_order(place: Place, m
         assert await told == after
 
 
+async def test_what_is_read_late_of_a_child_is_told_although_the_run_has_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.worker("child", scripted("Read."))
+    place.worker("main", scripted(call("child", input="x"), "Done."), toolsets={"delegation": {"child": {}}})
+    run = await place.start("main", mode="approve_all")
+    read_chain, is_behind = follower.read_chain, event_order.Sequence.is_behind
+    looks: list[bool] = []
+    late = asyncio.Event()
+
+    async def slow(client: Client, workflow_id: str, *args: Any, **more: Any) -> AsyncIterator[HistoryEvent]:
+        if workflow_id != run:
+            await late.wait()
+        async for event in read_chain(client, workflow_id, *args, **more):
+            yield event
+
+    async def looked(sequence: event_order.Sequence) -> bool:
+        looks.append(await is_behind(sequence))
+        if len(looks) == 3:
+            late.set()
+        return looks[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follower, "read_chain", slow)
+        patched.setattr(event_order.Sequence, "is_behind", looked)
+        patched.setattr(event_order, "_SETTLE_SECONDS", 0.1)
+        patched.setattr(event_order, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
+        told = await read(place, run, follow=True)
+    assert looks[:3] == [True] * 3
+    assert told == await read(place, run, follow=False)
+    assert "main/child-1" in {one.path for one in told}
+
+
 async def test_an_event_counts_as_read_once_it_was_taken(place: Place) -> None:
     """Nobody may put events in order who still waits for one of them."""
     place.worker("main", scripted("Done."))
     run = await place.start("main")
     await place.client.result(run)
-    follower = Follower(place.client.temporal, run, wait=True)
+    reader = Follower(place.client.temporal, run, wait=True)
     counted: list[bool] = []
-    async for event in follower.events():
+    async for event in reader.events():
         newest = await place.client.temporal.get_workflow_handle(event.order.workflow_id).describe()
-        counted.append(follower.has_read(event.order.workflow_id, newest.run_id, event.order.event_id))
+        counted.append(reader.has_read(event.order.workflow_id, newest.run_id, event.order.event_id))
     assert counted
     assert not any(counted)
 

@@ -8,7 +8,7 @@ differ, and with them the order in which a live reader and a later one see event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 from temporalio.client import Client
@@ -18,10 +18,13 @@ from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import EventOrder, ViewEvent
 
-_PATIENCE_SECONDS = 5.0
-"""Seconds for which events wait for the histories to be read up to them; a run that was reset never says so."""
+_PATIENCE_SECONDS = 10.0
+"""Seconds without anything read after which events no longer wait for the histories to be read up to them: that of a
+workflow that was reset never is."""
+_LONGEST_SECONDS = 30.0
+"""Seconds for which events wait for that at most, while other histories are read."""
 _SETTLE_SECONDS = 2.0
-"""Seconds to wait for the last news of children once the run has ended."""
+"""Seconds without anything read, once the run has ended, between two looks whether there is more."""
 _TELL_SECONDS = 0.1
 
 
@@ -48,15 +51,27 @@ async def ordered_events(client: Client, run: str, *, follow: bool) -> AsyncIter
 
 
 async def _read(follower: Follower, sequence: Sequence) -> None:
+    """Read until the run has ended, and all is read that the histories of its children have."""
     events = follower.events()
-    while True:
-        patience = None if follower.view.status == "running" else _SETTLE_SECONDS
-        try:
-            async with asyncio.timeout(patience):
-                event = await anext(events)
-        except (StopAsyncIteration, TimeoutError):
-            return
-        sequence.take(event)
+    following = asyncio.ensure_future(anext(events, None))
+    quiet = 0.0
+    try:
+        while quiet < _PATIENCE_SECONDS:
+            patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+            await asyncio.wait({following}, timeout=patience)
+            if not following.done():
+                quiet += _SETTLE_SECONDS
+                if await sequence.is_behind():
+                    continue
+                return
+            event, quiet = following.result(), 0.0
+            if event is None:
+                return
+            sequence.take(event)
+            following = asyncio.ensure_future(anext(events, None))
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
 class Sequence:
@@ -80,13 +95,23 @@ class Sequence:
             return []
         until = max(event.order for event in self._held)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_LONGEST_SECONDS):
                 await self._read_up_to_now()
         return self._release(until)
 
     def rest(self) -> list[ViewEvent]:
         """All that is left, in order, for when nothing more is read."""
         return self._release(None)
+
+    async def is_behind(self) -> bool:
+        """Return whether some history holds more than was read of it. Raises RPCError."""
+        opened = sorted(self._follower.open_histories)
+        lengths = await asyncio.gather(*map(self._length, opened))
+        return self._has_not_read(dict(zip(opened, lengths, strict=True)))
+
+    def _has_not_read(self, lengths: Mapping[str, tuple[str, int] | None]) -> bool:
+        """Return whether some workflow was not read up to this run and length; None: the server knows it no more."""
+        return any(one is not None and not self._follower.has_read(name, *one) for name, one in lengths.items())
 
     def _release(self, until: EventOrder | None) -> list[ViewEvent]:
         ready = sorted(self._held, key=lambda event: event.order)
@@ -100,14 +125,12 @@ class Sequence:
         while self._follower.open_histories:
             new = sorted(self._follower.open_histories - lengths.keys())
             lengths.update(zip(new, await asyncio.gather(*map(self._length, new)), strict=True))
-            behind = any(
-                length is not None and not self._follower.has_read(workflow_id, *length)
-                for workflow_id, length in lengths.items()
-            )
-            if self._follower.is_complete and not behind and not self._follower.open_histories - lengths.keys():
+            is_read = not self._has_not_read(lengths)
+            if self._follower.is_complete and is_read and not self._follower.open_histories - lengths.keys():
                 return
             self._follower.moved.clear()
-            await self._follower.moved.wait()
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._follower.moved.wait()
 
     async def _length(self, workflow_id: str) -> tuple[str, int] | None:
         """The newest run of a workflow, and how many events it has now; None where the server no longer knows it."""
