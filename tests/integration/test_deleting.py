@@ -163,9 +163,8 @@ async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_i
             source = ForkSource(run=runs[-1], index=blobs.put_bytes(record))
             runs.append(await place.start("main", aside=True, fork=source.model_dump()))
         await place.client.result(runs[-1])
-        # The list is a bit late, also about who has ended.
-        ended = {(one, False) for one in runs[1:]}
-        while {(one.run, one.is_open) for one in (await read_borrowers(place.client.temporal, runs[0])).known} != ended:  # noqa: ASYNC110 - the server tells nobody
+        # The list is a bit late.
+        while {one.run for one in (await read_borrowers(place.client.temporal, runs[0])).known} != {*runs[1:]}:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.05)
         return runs[0], runs[1], runs[2]
 

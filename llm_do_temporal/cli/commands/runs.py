@@ -323,10 +323,13 @@ async def delete(
     if (workshop := location.local_workshop()) is not None:
         check_one_server(location, workshop, "delete")
     async with opened(location) as session:
-        ended = {run: (await read_run(session.client.temporal, run)).ended_at is not None}
-        borrowers = await read_borrowers(session.client.temporal, run)
-        if with_forks:
-            ended = {**{one.run: not one.is_open for one in reversed(borrowers.known)}, **ended}
+        client = session.client.temporal
+        ended = {run: (await read_run(client, run)).ended_at is not None}
+        borrowers = await read_borrowers(client, run)
+        for one in borrowers.known if with_forks else ():
+            # The list knows a moment late that a run has ended.
+            is_over = not one.is_open or (await read_run(client, one.run)).ended_at is not None
+            ended = {one.run: is_over, **ended}
         if not cancel and (still := [one for one, is_over in ended.items() if not is_over]):
             again = location.command(f"delete {run} --cancel{' --with-forks' if with_forks else ''}")
             raise UsageError(f"run '{still[0]}' is open", next_step=f"Cancel and delete it: {again}")
