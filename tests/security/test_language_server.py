@@ -301,24 +301,38 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
-async def test_no_message_ends_the_server_or_tells_where_it_stands(workshop: Path, message: bytes) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def lasting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A server that goes through many messages, and leaves as it is told, without a word of where it stands."""
+    workshop = made(tmp_path_factory.mktemp("lasting") / "workshop")
     async with raw(workshop) as process:
         assert process.stdin is not None
         assert process.stderr is not None
+        saying = asyncio.create_task(process.stderr.read())
         greeting: dict[str, Any] = {"processId": None, "rootUri": workshop.as_uri(), "capabilities": {}}
         process.stdin.write(request(1, "initialize", greeting))
         await answer(process, 1)
-        process.stdin.write(message)
+        yield process
         process.stdin.write(request(2, "shutdown", None))
         assert (await answer(process, 2))["result"] is None
         process.stdin.write(framed({"jsonrpc": "2.0", "method": "exit"}))
         process.stdin.close()
         async with asyncio.timeout(PATIENCE_SECONDS):
-            said = (await process.stderr.read()).decode()
-    assert str(workshop) not in said
-    assert str(Path(sys.executable).parent) not in said
+            said = (await saying).decode()
+    for place in (workshop, Path(sys.executable).parent):
+        assert str(place) not in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(("number", "message"), list(enumerate(MESSAGES.values(), 100)), ids=MESSAGES.keys())
+async def test_no_message_ends_the_server_or_tells_where_it_stands(
+    lasting: asyncio.subprocess.Process, number: int, message: bytes
+) -> None:
+    assert lasting.stdin is not None
+    lasting.stdin.write(message)
+    place = {"textDocument": {"uri": "file:///x.worker"}, "position": {"line": 0, "character": 0}}
+    lasting.stdin.write(request(number, "textDocument/hover", place))
+    assert (await answer(lasting, number))["result"] is None
 
 
 @pytest.mark.parametrize("method", ["textDocument/hover", "textDocument/completion", "textDocument/rename", "shutdown"])
