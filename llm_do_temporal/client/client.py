@@ -258,6 +258,9 @@ class LlmDoClient:
     async def decide(self, run: str, decision: Decision) -> Approval | None:
         """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused.
 
+        For one without an id the run's history is read for the question that waits; where none or several do, it is
+        refused. Raises UsageError where the history needs values that are out of reach here.
+
         One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect."""
         if decision.id is None:
             decision = decision.model_copy(update={"id": await self._meant(run, decision)})
@@ -321,7 +324,8 @@ class LlmDoClient:
     async def _too_late(self, run: str, question: str | None) -> DecisionRefused:
         """Return the refusal of a decision for a run that has ended: it says who was first, where somebody was."""
         ended = f"run '{run}' has ended: {(await self.status(run)).status}"
-        asked = next((one for one in await self.questions(run) if one.id == question), None)
+        questions = [] if question is None else await self.questions(run)
+        asked = next((one for one in questions if one.id == question), None)
         if asked is None or asked.verdict is None:
             return DecisionRefused(f"{ended}; nothing waits for a decision")
         return DecisionRefused(f"{already_decided_message(asked.id, asked.verdict)}; {ended}")

@@ -20,6 +20,7 @@ from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs
+from llm_do_temporal.storage.snapshots import suffix_of
 
 
 def sent_files(given: Iterable[tuple[str, str]]) -> tuple[SentFile, ...]:
@@ -38,6 +39,11 @@ def sent_files(given: Iterable[tuple[str, str]]) -> tuple[SentFile, ...]:
         except ValidationError as error:
             raise UsageError(f"{name[:80]!a} cannot be attached: {mistakes_in(error.errors())}") from None
     return tuple(found.values())
+
+
+def name_of_part(kind: str, place: int, media_type: str) -> str:
+    """Return the name of a file that is a part of a message and has none of its own, like `image-2.png`."""
+    return f"{kind}-{place}{suffix_of(media_type)}"
 
 
 async def list_files(client: LlmDoClient, run: str) -> list[RunFile]:

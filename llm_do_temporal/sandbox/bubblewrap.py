@@ -27,6 +27,7 @@ TOP = "/llm-do"
 """Folder of the worker's files as isolated commands see it."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROBE_SECONDS = 60
+"""A cold start on a busy machine; it usually takes milliseconds."""
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "alternatives",

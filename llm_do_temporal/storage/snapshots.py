@@ -74,6 +74,16 @@ _BY_SUFFIX: dict[str, str] = {
 }
 
 
+_SUFFIX_OF: dict[str, str] = {
+    **{media_type: suffix for suffix, media_type in _BY_SUFFIX.items()},
+    "audio/mp3": ".mp3",
+    "audio/vnd.wave": ".wav",
+    "audio/x-wav": ".wav",
+    "image/jpg": ".jpg",
+}
+"""Suffixes of media types, in the other spellings in which they are sent, too."""
+
+
 class _Watched:
     """Reader that remembers the beginning of the stored bytes, as the file may be another one by now."""
 
@@ -98,6 +108,11 @@ def guess_media_type(name: str, head: bytes) -> str:
     if by_suffix is not None:
         return by_suffix
     return "text/plain" if _is_text(head[:SNIFFED_BYTES]) else "application/octet-stream"
+
+
+def suffix_of(media_type: str) -> str:
+    """Return the suffix of files of a media type, whatever its parameters; empty where none is known."""
+    return _SUFFIX_OF.get(media_type.partition(";")[0].strip().lower(), "")
 
 
 def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int) -> Attachment:

@@ -72,6 +72,10 @@ async def test_pictures_and_sounds_of_a_prompt_are_files_of_the_run_and_reach_th
         place.started.append(odd := await ada.new())
         await ada.agent.prompt(session_id=odd, prompt=[image_block(picture, "image/../../png")])
         assert [one.name for one in await DoorService(place.client, place.folder).files(ADA, odd)] == ["image-1"]
+        place.started.append(loud := await ada.new())
+        await ada.agent.prompt(session_id=loud, prompt=[audio_block(b64encode(b"RIFF").decode(), "audio/wav")])
+        (sound,) = await DoorService(place.client, place.folder).files(ADA, loud)
+        assert (sound.name, sound.media_type) == ("audio-1.wav", "audio/wav")
 
 
 async def test_a_rejected_call_is_not_made_and_a_remembered_one_asks_once(place: Place) -> None:

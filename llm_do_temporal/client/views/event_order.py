@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -19,10 +18,10 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import EventOrder, ViewEvent
 
 _PATIENCE_SECONDS = 10.0
-"""Seconds without anything read after which events no longer wait for the histories to be read up to them: that of a
-workflow that was reset never is."""
+"""Seconds without anything read after which events are told although some history is behind. A workflow that was reset
+always looks behind: its events name another run than the server does."""
 _LONGEST_SECONDS = 30.0
-"""Seconds for which events wait for that at most, while other histories are read."""
+"""Seconds after which they are told in any case, while other histories are read."""
 _SETTLE_SECONDS = 2.0
 """Seconds without anything read, once the run has ended, between two looks whether there is more."""
 _TELL_SECONDS = 0.1
@@ -51,7 +50,10 @@ async def ordered_events(client: Client, run: str, *, follow: bool) -> AsyncIter
 
 
 async def _read(follower: Follower, sequence: Sequence) -> None:
-    """Read until the run has ended, and all is read that the histories of its children have."""
+    """Read until the run has ended and its children's histories are read, or nothing comes for _PATIENCE_SECONDS.
+
+    Raises RPCError.
+    """
     events = follower.events()
     following = asyncio.ensure_future(anext(events, None))
     quiet = 0.0
@@ -61,7 +63,7 @@ async def _read(follower: Follower, sequence: Sequence) -> None:
             await asyncio.wait({following}, timeout=patience)
             if not following.done():
                 quiet += _SETTLE_SECONDS
-                if await sequence.is_behind():
+                if await sequence.is_behind() or following.done():
                     continue
                 return
             event, quiet = following.result(), 0.0
@@ -70,8 +72,11 @@ async def _read(follower: Follower, sequence: Sequence) -> None:
             sequence.take(event)
             following = asyncio.ensure_future(anext(events, None))
     finally:
+        sequence.is_over = True
+        follower.moved.set()
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+        await events.aclose()
 
 
 class Sequence:
@@ -81,6 +86,12 @@ class Sequence:
         self._client = client
         self._follower = follower
         self._held: list[ViewEvent] = []
+        self._asked: dict[str, tuple[str, int] | None] = {}
+        """Histories up to which the events wait, by workflow; see `_length`."""
+        self._given_up: set[tuple[str, str]] = set()
+        """Workflows, with their runs, for which events have waited in vain; they wait no more until these are read."""
+        self.is_over = False
+        """Whether nothing more is read."""
 
     def take(self, event: ViewEvent) -> None:
         """An event, in whatever order they are read."""
@@ -94,9 +105,11 @@ class Sequence:
         if not self._held:
             return []
         until = max(event.order for event in self._held)
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 await self._read_up_to_now()
+        except TimeoutError:
+            self._given_up = self._behind(self._asked)
         return self._release(until)
 
     def rest(self) -> list[ViewEvent]:
@@ -107,11 +120,12 @@ class Sequence:
         """Return whether some history holds more than was read of it. Raises RPCError."""
         opened = sorted(self._follower.open_histories)
         lengths = await asyncio.gather(*map(self._length, opened))
-        return self._has_not_read(dict(zip(opened, lengths, strict=True)))
+        return bool(self._behind(dict(zip(opened, lengths, strict=True))))
 
-    def _has_not_read(self, lengths: Mapping[str, tuple[str, int] | None]) -> bool:
-        """Return whether some workflow was not read up to this run and length; None: the server knows it no more."""
-        return any(one is not None and not self._follower.has_read(name, *one) for name, one in lengths.items())
+    def _behind(self, lengths: Mapping[str, tuple[str, int] | None]) -> set[tuple[str, str]]:
+        """Return the workflows, with their runs, that were not read up to this run and length."""
+        told = ((name, *length) for name, length in lengths.items() if length is not None)
+        return {(name, run) for name, run, count in told if not self._follower.has_read(name, run, count)}
 
     def _release(self, until: EventOrder | None) -> list[ViewEvent]:
         ready = sorted(self._held, key=lambda event: event.order)
@@ -121,11 +135,13 @@ class Sequence:
 
     async def _read_up_to_now(self) -> None:
         """Wait until all that the histories held when this began was read, with the invocations begun by then."""
-        lengths: dict[str, tuple[str, int] | None] = {}
-        while self._follower.open_histories:
+        lengths = self._asked = {}
+        while self._follower.open_histories and not self.is_over:
             new = sorted(self._follower.open_histories - lengths.keys())
             lengths.update(zip(new, await asyncio.gather(*map(self._length, new)), strict=True))
-            is_read = not self._has_not_read(lengths)
+            behind = self._behind(lengths)
+            self._given_up &= behind
+            is_read = not behind - self._given_up
             if self._follower.is_complete and is_read and not self._follower.open_histories - lengths.keys():
                 return
             self._follower.moved.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -88,7 +88,7 @@ class Follower:
         told_run, told = reading.told
         return not reading.open or (told_run == run_id and told >= events)
 
-    async def events(self) -> AsyncIterator[ViewEvent]:
+    async def events(self) -> AsyncGenerator[ViewEvent]:
         """Every telling event, with `view` already up to date; ends with the run (or, not waiting, with the news)."""
         self._read(self.view.run, None)
         try:

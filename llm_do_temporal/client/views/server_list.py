@@ -31,9 +31,9 @@ ANSWERED_RUNS = 1_000
 _REFUSED = (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNKNOWN)
 """Answers of servers to a token that is none. A server that hides its errors says the second for any of them."""
 _REFUSALS = 2
-"""Refusals after which a token is none."""
-_ATTEMPTS = 10
-"""Times that a token is tried."""
+"""Refusals after which a token counts as invalid."""
+_ATTEMPTS = 5
+"""Times that a token is tried at most."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,21 @@ async def read_given(client: Client, query: str, *, token: bytes, size: int = AN
 
     The server may refuse it in the words of a failure that passes, after which the SDK would ask again for ten seconds.
     So the SDK asks once, and a token is none if it is refused twice; in between, the list without it was answered. A
-    failure that is no refusal counts for nothing: the token is tried again, as often as the SDK would.
+    failure that is no refusal counts for nothing: the token is tried again, five times at most.
     """
     if not token:
         return await read_part(client, query, size=size)
     failures: list[RPCError] = []
-    while len(failures) < _ATTEMPTS:
+    while True:
         try:
             return await _ask(client, query, token, size, retry=False)
         except RPCError as error:
             failures.append(error)
-        if sum(one.status in _REFUSED for one in failures) == _REFUSALS:
-            raise no_part() from failures[-1]
+            if sum(one.status in _REFUSED for one in failures) == _REFUSALS:
+                raise no_part() from error
+            if len(failures) == _ATTEMPTS:
+                raise
         await read_part(client, query, size=1)
-    raise failures[-1]
 
 
 def no_part() -> UsageError:

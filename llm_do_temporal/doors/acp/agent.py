@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from base64 import b64encode
 from contextlib import suppress
-from mimetypes import guess_extension
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,7 +36,7 @@ from acp.schema import (
 )
 
 from llm_do_temporal.doors.acp.session import FollowedSession, stop
-from llm_do_temporal.doors.files import sent_files
+from llm_do_temporal.doors.files import name_of_part, sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Run, SentFile, Start
@@ -147,7 +146,7 @@ class WorkerAgent:
                 raise UnknownHere(f"there is no session '{session_id[:80]}'")
             start = Start.of({"worker": self._worker, "prompt": _text(prompt), "attachments": _files(prompt)})
             await self._service.start(self._who, start, run=session_id)
-        elif _text(prompt):
+        elif any(block.type != "text" or block.text for block in prompt):
             await self._tell(session_id, _GOES_ON)
         if session_id in self._cancelled:
             await self._service.cancel(self._who, session_id)
@@ -192,7 +191,7 @@ def _info(run: Run, cwd: str | None) -> SessionInfo:
 
 def _text(prompt: list[Any]) -> str:
     """Return the words of a prompt; what is linked is named, and what is embedded is attached."""
-    parts = [getattr(block, "text", None) or getattr(block, "uri", None) or "" for block in prompt]
+    parts = [block.uri if block.type == "resource_link" else getattr(block, "text", "") for block in prompt]
     return "\n".join(str(part) for part in parts if part)
 
 
@@ -202,7 +201,7 @@ def _files(prompt: list[Any]) -> tuple[SentFile, ...]:
     found: list[tuple[str, str]] = []
     for place, block in enumerate(prompt, 1):
         if block.type in ("image", "audio"):
-            found.append((f"{block.type}-{place}{guess_extension(block.mime_type) or ''}", block.data))
+            found.append((name_of_part(block.type, place, block.mime_type), block.data))
         elif block.type == "resource":
             name = unquote(str(block.resource.uri)).rstrip("/").rpartition("/")[2] or "file"
             text, blob = getattr(block.resource, "text", None), getattr(block.resource, "blob", None)

@@ -25,6 +25,7 @@ from llm_do_temporal.sandbox.layers.kept_lowers import KeptLower, KeptLowers
 from llm_do_temporal.sandbox.layers.scratch import remove_folder, scratch_folder
 
 _PROBE_SECONDS = 60
+"""A cold start on a busy machine; it usually takes milliseconds."""
 _WHITEOUT = stat.S_IFCHR
 _OPAQUE = "user.overlay.opaque"
 
