@@ -36,7 +36,7 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQ
 from llm_do_temporal.client.views.memos import read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.desk.state import already_decided_message, unnamed_message
+from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
@@ -276,12 +276,9 @@ class LlmDoClient:
         It is sent with that id: without one an update that comes late, or the signal after it, could count for the next
         question, which nobody has seen."""
         waiting = await self.approvals(run)
-        named = [one for one in waiting if decision.digest and one.request.digest == decision.digest] or waiting
-        if len(named) == 1:
-            return named[0].id
-        if (await self.status(run)).ended_at is not None:
+        if not waiting and (await self.status(run)).ended_at is not None:
             raise await self._too_late(run, None)
-        raise DecisionRefused(unnamed_message([one.id for one in waiting]))
+        return only_meant({one.id: one.request.digest for one in waiting}, decision.digest)
 
     async def undo(self, run: str, undo: UndoInput) -> Approval | None:
         """Take back a decision that has not taken effect, and return its question, which is open again.

@@ -7,7 +7,7 @@ DecisionRefused and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
@@ -112,9 +112,15 @@ def already_decided_message(approval_id: str, verdict: Verdict) -> str:
     return f"approval '{approval_id}' was already decided: {verdict.decision} by {verdict.by or 'somebody'} at {at}"
 
 
-def unnamed_message(waiting: Sequence[str]) -> str:
-    """Return the message for a decision that names no question, and may mean none or several of these that wait."""
-    return f"say which approval: {len(waiting)} are pending ({', '.join(waiting) or 'none'})"
+def only_meant(waiting: Mapping[str, str], digest: str | None) -> str:
+    """Return the id of the one question that a decision without an id means, of those that wait, by their digests.
+
+    It is the only one with the digest of the decision, or the only one. Raises DecisionRefused where there is none.
+    """
+    named = [name for name, one in waiting.items() if digest and one == digest] or list(waiting)
+    if len(named) == 1:
+        return named[0]
+    raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({', '.join(waiting) or 'none'})")
 
 
 def check_answer(asked: Asked, decision: Decision) -> None:
@@ -262,10 +268,8 @@ def _too_late(approval: Approval, now: datetime) -> Verdict:
 def _named(state: DeskState, decision: Decision) -> Approval:
     waiting, approval_id = pending(state), decision.id
     if approval_id is None:
-        named = [approval for approval in waiting if decision.digest and decision.digest == approval.request.digest]
-        if len(named) == 1 or len(waiting) == 1:
-            return (named or waiting)[0]
-        raise DecisionRefused(unnamed_message([approval.id for approval in waiting]))
+        waiting_digests = {approval.id: approval.request.digest for approval in waiting}
+        approval_id = only_meant(waiting_digests, decision.digest)
     named_so = question(state, approval_id)
     if named_so is not None:
         return named_so

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from llm_do_temporal.client.embedded import processes
 from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
 from llm_do_temporal.errors import ConnectionFailed
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import held_port
 
 
 @pytest.mark.embedded("two of them are started here")
@@ -19,11 +19,8 @@ async def test_a_server_of_somebody_else_at_the_same_address_is_not_taken_for_ou
 ) -> None:
     monkeypatch.setattr(processes, "_START_SECONDS", PATIENCE_SECONDS)
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"
-    with socket.socket() as held:
-        # Nobody else gets the port that the two are about to listen at.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{held.getsockname()[1]}"
+    with held_port() as port:
+        address = f"127.0.0.1:{port}"
         first = spawn(server_command(address, theirs, None), tmp_path / "theirs.log")
         try:
             await await_server(first, address, theirs, tmp_path / "theirs.log")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -21,6 +20,7 @@ from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
 from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.service.build import ServiceSettings, build_worker
+from tests.support.ports import held_port
 from tests.support.providers.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized
 from tests.support.providers.provider import FakeProvider, Text, by_function, fixed, tool_call
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to
@@ -86,18 +86,16 @@ async def test_a_provider_that_asks_to_wait_is_asked_again_when_it_said(place: P
 
 
 @pytest.fixture
-def held_port() -> Iterator[int]:
+def away() -> Iterator[int]:
     """A port at which nobody answers and that nobody else gets, but that a provider may listen at later."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield int(held.getsockname()[1])
+    with held_port() as port:
+        yield port
 
 
 async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(
-    place: Place, point_at: Any, held_port: int, monkeypatch: pytest.MonkeyPatch
+    place: Place, point_at: Any, away: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{held_port}/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{away}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     place.worker("main", FIRST)
     run = await place.start("main")
@@ -108,7 +106,7 @@ async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(
     (node,) = view.ordered
     assert "attempt " in activity_of(node)
     assert "cannot be reached" in activity_of(node)
-    point_at(fixed(Text("Here again.")), port=held_port)
+    point_at(fixed(Text("Here again.")), port=away)
     assert (await place.client.result(run)).output == "Here again."
     view = await place.client.view(run)
     assert await note_troubles(place.client.temporal, view) == []

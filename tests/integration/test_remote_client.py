@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from inspect import isasyncgen
@@ -43,6 +42,7 @@ from llm_do_temporal.remote import (
 )
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui.http_server import AppServer, listen
+from tests.support.ports import held_port
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.servers.sockets import serving
@@ -66,10 +66,8 @@ async def door(place: Place, port: int) -> AsyncGenerator[str]:
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port at which nobody listens but a door of the test: no other process is given it meanwhile."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield int(held.getsockname()[1])
+    with held_port() as port:
+        yield port
 
 
 def ada(place: Place, address: str, *scopes: TokenScope, patience: float = 60) -> RemoteClient:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from llm_do_temporal.client.embedded.server import any_free_port, port_is_free
@@ -22,3 +25,12 @@ def unused_port() -> int:
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw") or _SHARES - 1)
     share = _FIRST + _EACH * (number % _SHARES)
     return next(port for _ in range(_EACH) if port_is_free(port := share + next(_asked) % _EACH))
+
+
+@contextmanager
+def held_port() -> Generator[int]:
+    """Hold a port that nobody listens at: no other process is given it, and a server of the test may listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])

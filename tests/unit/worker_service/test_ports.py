@@ -8,6 +8,7 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import held_port
 from worker_service import health
 from worker_service.health import Progress, health_server
 from worker_service.metrics import install_runtime
@@ -27,13 +28,9 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
 
 async def test_who_connects_and_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "ANSWER_SECONDS", 0.05)
-    with socket.socket() as kept:
-        # Bound by somebody who does not listen, a port can be listened at, and nobody else is given it meanwhile.
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        port = int(kept.getsockname()[1])
-        with (
-            health_server("127.0.0.1", port, Progress()),
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent,
-        ):
-            assert silent.recv(1) == b""
+    with (
+        held_port() as port,
+        health_server("127.0.0.1", port, Progress()),
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent,
+    ):
+        assert silent.recv(1) == b""
