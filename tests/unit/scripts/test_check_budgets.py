@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from scripts.check_budgets import (
-    MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
     check_class_names,
-    check_doors,
     check_first_words,
-    check_folders,
     check_module_names,
     check_test_imports,
     check_test_names,
@@ -34,15 +31,8 @@ def function_of(lines: int, first: str = "def planted() -> None:\n") -> str:
 
 def test_an_empty_project_and_one_at_its_limits_are_fine(tmp_path: Path) -> None:
     assert main([str(tmp_path)]) == 0
-    plant(tmp_path, function_of(MAX_FUNCTION_LINES) + "x = 1\n" * (MAX_FILE_LINES - MAX_FUNCTION_LINES))
+    plant(tmp_path, function_of(MAX_FUNCTION_LINES) + "x = 1\n" * 5000)
     assert main([str(tmp_path)]) == 0
-
-
-@pytest.mark.parametrize("folder", ["llm_do_temporal", "worker_service", "tests", "scripts", "benchmarks"])
-def test_a_file_a_line_too_long_is_named(tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = plant(tmp_path, "x = 1\n" * (MAX_FILE_LINES + 1), folder)
-    assert main([str(tmp_path)]) == 1
-    assert capsys.readouterr().out == f"{path}:1: planted.py has 401 lines, at most 400\n"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +58,7 @@ def test_methods_and_nested_functions_are_measured(tmp_path: Path, capsys: pytes
 
 
 def test_what_is_not_the_projects_own_is_not_measured(tmp_path: Path) -> None:
-    plant(tmp_path, "x = 1\n" * 1000, "build")
+    plant(tmp_path, function_of(61), "build")
     assert main([str(tmp_path)]) == 0
 
 
@@ -87,39 +77,6 @@ def test_a_module_is_named_by_a_noun(tmp_path: Path, name: str) -> None:
     (violation,) = check_module_names(read_sources(tmp_path))
     assert str(violation) == f"{tmp_path}/worker_service/{name}.py:1: {name}.py is not named by a noun"
     assert main([str(tmp_path)]) == 1
-
-
-@pytest.mark.parametrize("folder", ["llm_do_temporal__ui", "scripts", "benchmarks", "tests__support__runs"])
-def test_a_folder_has_at_most_fourteen_modules(tmp_path: Path, folder: str) -> None:
-    write(tmp_path, **{f"{folder}__m{number}": "" for number in range(14)})
-    root = tmp_path / folder.replace("__", "/")
-    (root / "__init__.py").touch()
-    (root / "__main__.py").touch()
-    assert list(check_folders(read_sources(tmp_path))) == []
-    write(tmp_path, **{f"{folder}__deeper__m{number}": "" for number in range(14)})
-    assert list(check_folders(read_sources(tmp_path))) == []
-    write(tmp_path, **{f"{folder}__m14": ""})
-    (violation,) = check_folders(read_sources(tmp_path))
-    assert violation.text == f"{root.name} has 15 modules, at most 14"
-
-
-def test_a_folder_of_tests_may_have_more_modules(tmp_path: Path) -> None:
-    write(tmp_path, **{f"tests__unit__test_{number}": "" for number in range(20)})
-    assert list(check_folders(read_sources(tmp_path))) == []
-
-
-def test_a_door_has_at_most_six_hundred_lines(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        llm_do_temporal__doors__fax__pages="x = 1\n" * 300,
-        llm_do_temporal__doors__fax__lines__dial="x = 1\n" * 300,
-        llm_do_temporal__doors__service="x = 1\n" * 400,
-        llm_do_temporal__doors__telex__keys="x = 1\n" * 400,
-    )
-    assert list(check_doors(read_sources(tmp_path))) == []
-    write(tmp_path, llm_do_temporal__doors__fax__tones="x = 1\n")
-    (violation,) = check_doors(read_sources(tmp_path))
-    assert str(violation) == "llm_do_temporal/doors/fax:1: the door fax has 601 lines, at most 600"
 
 
 def test_a_public_class_name_means_one_class(tmp_path: Path) -> None:
