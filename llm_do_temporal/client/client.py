@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -33,11 +34,11 @@ from llm_do_temporal.client.start_options import start_options
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
-from llm_do_temporal.client.views.memos import read_memo
+from llm_do_temporal.client.views.memos import asked_in_all, read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.desk.state import already_decided_message, only_meant
-from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.errors import DecisionRefused, KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -275,10 +276,23 @@ class LlmDoClient:
 
         It is sent with that id: without one an update that comes late, or the signal after it, could count for the next
         question, which nobody has seen."""
-        waiting = await self.approvals(run)
+        waiting = await self._waiting(run)
         if not waiting and (await self.status(run)).ended_at is not None:
             raise await self._too_late(run, None)
-        return only_meant({one.id: one.request.digest for one in waiting}, decision.digest)
+        return only_meant(waiting, decision.digest)
+
+    async def _waiting(self, run: str) -> dict[str, str]:
+        """Return the digests of the questions that wait now, by their ids.
+
+        They are in the memo, which is quicker to read than the history. The history has those of which the memo shows a
+        part alone, or none yet, or in words that cannot be read here."""
+        async with translated(run):
+            info = (await self._handle(run).describe()).raw_info
+            with suppress(KeyMismatch):
+                listed = await read_memo(info, self.temporal.data_converter)
+                if listed.pending and asked_in_all(info, listed) == len(listed.pending):
+                    return {one.id: one.digest for one in listed.pending}
+        return {one.id: one.request.digest for one in await self.approvals(run)}
 
     async def undo(self, run: str, undo: UndoInput) -> Approval | None:
         """Take back a decision that has not taken effect, and return its question, which is open again.
