@@ -21,6 +21,8 @@ Measure = Callable[[bool], Coroutine[Any, Any, list[Row]]]
 
 STALL_SECONDS = 20
 AT_ONCE = 50
+MOST_REASON_CHARS = 500
+"""Largest length of a failure that is printed."""
 
 
 def run_alone(measure: Measure) -> None:
@@ -51,20 +53,26 @@ async def complete(
 ) -> int:
     """Run to the end. Raises NotMeasured, which names the turn, when it fails or asks nothing for a while.
 
+    Which of the two, and the failure, are printed to stderr.
+
     Its process is then another: one that got stuck would take processor time from whatever is measured next.
     """
     task = asyncio.create_task(contender.run(kind, plan))
-    asked, stalled = 0, False
-    while not stalled:
+    asked, reason = 0, ""
+    while not reason:
         done, _ = await asyncio.wait({task}, timeout=stall_seconds)
         if done and task.exception() is None:
             return task.result()
         before, asked = asked, len(await stage.asked(plan.job))
-        stalled = bool(done) or asked == before
+        if done:
+            reason = f"{task.exception()}"[:MOST_REASON_CHARS]
+        elif asked == before:
+            reason = f"its model was asked nothing for {stall_seconds:g} s"
     task.cancel()
     await contender.drop(plan.job)
     contender.kill()
     await contender.serve()
+    print(f"{contender.name}: '{plan.job}' at turn {asked}: {reason}", file=sys.stderr, flush=True)
     raise NotMeasured(f"killed at turn {asked}")
 
 
