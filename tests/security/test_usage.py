@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     model = OpenAIChatModel("gpt-4o")
     served = TurnModel(model)
     if not streamed:
-        setattr(model, "llm_do_cannot_stream", True)  # noqa: B010 - an attribute that is put there by ours
+        setattr(model, "llm_do_whole_until", inf)  # noqa: B010 - an attribute that is put there by ours
     request: list[ModelMessage] = [ModelRequest([UserPromptPart(PROMPT)])]
     answer = await ActivityEnvironment().run(served.request, request, None, ModelRequestParameters())
     assert isinstance(answer, ModelResponse)

@@ -36,6 +36,7 @@ from temporalio import activity, workflow
 
 from llm_do_temporal.activities.models.answer_bounds import bounded_model
 from llm_do_temporal.activities.models.openai_requests import skip_transform
+from llm_do_temporal.activities.models.openai_streams import careful_streams
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
@@ -169,8 +170,8 @@ def _real_model(model_id: str) -> Model:
     key = _key_of(alias, name)
     try:
         if alias.base_url is None and key is None:
-            return bounded_model(skip_transform(infer_model(alias.model)))
-        return bounded_model(skip_transform(infer_model(alias.model, provider_factory=_providers_at(alias, key, name))))
+            return _careful(infer_model(alias.model))
+        return _careful(infer_model(alias.model, provider_factory=_providers_at(alias, key, name)))
     except LlmDoError:
         raise
     except Exception as error:
@@ -183,6 +184,11 @@ def _real_model(model_id: str) -> Model:
             next_step=f"Set {variable[0]} there and start the service again; with the embedded server that is "
             "`llm-do-temporal dev` from a shell that has it.",
         ) from error
+
+
+def _careful(model: Model) -> Model:
+    """The model, with what is done to the requests, streams and sizes of all of them."""
+    return bounded_model(careful_streams(skip_transform(model)))
 
 
 def _key_of(alias: ModelAlias, name: str) -> str | None:

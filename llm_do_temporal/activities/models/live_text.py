@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from datetime import datetime
+from math import inf
 from typing import Literal
 
 from pydantic_ai.exceptions import ModelRequestRejectedError, UnexpectedModelBehavior
@@ -33,6 +35,7 @@ from temporalio import activity
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.openai_streams import StreamCut
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
@@ -45,8 +48,11 @@ _STREAM = "stream"
 """Word in the refusal of a server that cannot stream."""
 
 _log = logging.getLogger(__name__)
-_CANNOT_STREAM = "llm_do_cannot_stream"
-"""Attribute of a model whose server cannot stream, as an earlier turn has found."""
+_WHOLE_UNTIL = "llm_do_whole_until"
+"""Attribute of a model whose server does not stream, as an earlier turn has found: the time until which it is asked for
+whole answers, in seconds of the monotonic clock."""
+_BROKEN_SECONDS = 600.0
+"""Time for which a server is asked for whole answers after a stream that broke while a whole answer did not."""
 _telling: set[asyncio.Task[None]] = set()
 
 
@@ -126,28 +132,66 @@ async def ask(
 ) -> ModelResponse:
     """Return the model's answer, and beat with its end while it is written; call it in an activity.
 
-    Raises like the model. One without a provider plays a script; it is asked without a stream, like a server that has
-    none.
+    A stream that cannot be read, or that ends before its answer does, is asked again as a whole at once. A server that
+    does not stream is asked for whole answers from then on, until it refuses those. A model without a provider plays a
+    script, and is asked for a whole answer. Raises like the model.
     """
-    if model.provider is None or getattr(model, _CANNOT_STREAM, False):
+    if model.provider is None:
         return await model.request(messages, settings, parameters)
+    if getattr(model, _WHOLE_UNTIL, 0.0) > time.monotonic():
+        return await _whole(model, messages, settings, parameters)
     try:
         answer = await _streamed(model, messages, settings, parameters)
     except NotImplementedError:
         _note(model, "its library cannot")
     except ModelRequestRejectedError as error:
-        if _STREAM not in f"{error.message} {error.body}".lower():
+        if not _is_about_streams(error):
             raise
         _note(model, error.message)
     except UnexpectedModelBehavior as error:
-        # The next attempt may show that it was the stream.
-        _note(model, error.message)
-        raise
+        return await _instead(error, model, messages, settings, parameters)
     else:
         if answer.usage.unmeasured_requests:
             _note(model, "it says nothing of the tokens used")
         return answer
     return await model.request(messages, settings, parameters)
+
+
+async def _whole(
+    model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+) -> ModelResponse:
+    """Return the answer of a model whose server did not stream before; as a stream where it refuses anything else."""
+    try:
+        return await model.request(messages, settings, parameters)
+    except ModelRequestRejectedError as error:
+        if not _is_about_streams(error):
+            raise
+        _log.warning("answers of model %s are streamed again: %s", shown_name(model), error.message)
+        setattr(model, _WHOLE_UNTIL, 0.0)
+    return await _streamed(model, messages, settings, parameters)
+
+
+async def _instead(
+    broken: UnexpectedModelBehavior,
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
+) -> ModelResponse:
+    """Return the whole answer in place of a stream that broke. Raises what broke it where a whole one is refused."""
+    _log.warning("a stream of model %s broke, its answer is asked for as a whole: %s", shown_name(model), broken)
+    try:
+        answer = await model.request(messages, settings, parameters)
+    except ModelRequestRejectedError:
+        # It only streams: the next attempt is a stream again.
+        raise broken from None
+    if not isinstance(broken, StreamCut):
+        _note(model, f"for {_BROKEN_SECONDS:g} s", seconds=_BROKEN_SECONDS)
+    return answer
+
+
+def _is_about_streams(error: ModelRequestRejectedError) -> bool:
+    return _STREAM in f"{error.message} {error.body}".lower()
 
 
 async def _streamed(
@@ -169,9 +213,9 @@ async def _streamed(
             answer = stream.get()
     finally:
         telling.cancel()
-    if answer.finish_reason is None:
-        # Whatever came is no whole answer, or nobody can tell.
-        raise UnexpectedModelBehavior("the stream ended before the answer did")
+    if answer.finish_reason is None and not (answer.provider_details or {}).get("finish_reason"):
+        # Whatever came is not a whole answer, or nobody can tell. A reason that no library knows is a reason.
+        raise StreamCut
     return answer
 
 
@@ -184,6 +228,6 @@ async def _tell(tail: AnswerTail) -> None:
             activity.heartbeat(tail.live_text())
 
 
-def _note(model: Model, why: str) -> None:
+def _note(model: Model, why: str, *, seconds: float = inf) -> None:
     _log.warning("answers of model %s are not streamed any more: %s", shown_name(model), why)
-    setattr(model, _CANNOT_STREAM, True)
+    setattr(model, _WHOLE_UNTIL, time.monotonic() + seconds)

@@ -49,7 +49,6 @@ from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import model_attributes
 from llm_do_temporal.telemetry.spans import tell
 
-"""Request with the whole conversation, as it was said."""
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
@@ -137,8 +136,7 @@ class TurnModel(WrapperModel):
         sent, _, parameters = asked
         answer, estimated = counted(answer, sent, parameters)
         answer = with_result(answer, parameters)
-        whole = {tool.name for tool in parameters.output_tools}
-        stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
+        stored = priced(storable(answer, parameters, sent), self.wrapped, batched=batched)
         if estimated:
             stored = marked(stored)
             _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import ModelRetry
 from temporalio.exceptions import FailureError
@@ -12,6 +12,7 @@ from llm_do_temporal.json_schema import UnusableSchema, find_problems
 from llm_do_temporal.messages.activities import CHECK_OUTPUT
 from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.sizes import UNFIT
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
 
@@ -27,6 +28,9 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
     schema = invocation.worker.output_schema
     if schema is None:
         return output
+    number = _unfit(output)
+    if number is not None:
+        raise ModelRetry(f"The result holds a number that JSON does not have or that is too large: {number}")
     _hold_against(schema, output, invocation.worker.name)
     if invocation.worker.output_ref is None:
         return output
@@ -35,6 +39,11 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
         raise ModelRetry(f"The result is not valid: {'; '.join(checked.problems)}")
     # The class may write values in a form that its own schema does not describe; callers rely on the schema.
     return output if find_problems(schema, checked.value) else checked.value
+
+
+def _unfit(output: Any) -> str | None:
+    """Return the number, and its place, for which the model's arguments were not kept; None: they were."""
+    return cast("dict[str, Any]", output).get(UNFIT) if isinstance(output, dict) else None
 
 
 def _hold_against(schema: dict[str, Any], output: Any, worker: str) -> None:

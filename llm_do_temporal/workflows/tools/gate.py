@@ -32,7 +32,7 @@ from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.experiments.forks import RecordedCall
-from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
+from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED, UNFIT
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
@@ -349,6 +349,16 @@ def _check_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None)
         raise ModelRetry(
             f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
             "in one answer. Do it in several smaller steps, or with less text."
+        )
+    if LEFT_OUT in args:
+        raise ModelRetry(
+            f"{args[LEFT_OUT]} calls of this answer were not carried out: an answer may hold {MAX_CALLS}. "
+            "Look at the results of the others, and make further calls in further answers."
+        )
+    if UNFIT in args:
+        raise ModelRetry(
+            f"The call of {tool.name} was not carried out: its arguments hold a number that JSON does not have or that "
+            f"is too large: {args[UNFIT]}. Use a finite number, null or a text."
         )
     problems = schema_problems(tool.schema, args, steps)
     if problems:

@@ -32,6 +32,8 @@ class Ask:
 
     name: str
     args: Json | str = field(default_factory=dict[str, Any])
+    id: str | None = None
+    """Id of the call, where the protocol has one; None: one of its own."""
 
     @property
     def written(self) -> str:
@@ -47,7 +49,8 @@ class Answer:
     """One answer; no parts: an empty one. `refusal` is what the model says instead."""
 
     parts: tuple[Part, ...] = ()
-    end: Literal["done", "length"] = "done"
+    end: Literal["done", "length", "missing"] = "done"
+    """How it ends; missing: a stream is closed before that is said."""
     refusal: str | None = None
 
     @property
@@ -74,7 +77,16 @@ class Failure:
     message: str
 
 
-def says(*parts: Part | str, end: Literal["done", "length"] = "done") -> Answer:
+@dataclass(frozen=True)
+class Raw:
+    """Whatever a server sends: an HTTP answer as it is."""
+
+    data: bytes
+    media_type: str = "text/event-stream"
+    status: int = 200
+
+
+def says(*parts: Part | str, end: Literal["done", "length", "missing"] = "done") -> Answer:
     """An answer of these parts."""
     return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end)
 

@@ -148,7 +148,7 @@ def _block(part: Any, number: int, place: int) -> Json:
     if isinstance(part, Think):
         return {"type": "thinking", "thinking": part.text, "signature": signed(part.text)}
     given = cast("Json", part.args) if isinstance(part.args, dict) else {}
-    return {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": part.name, "input": given}
+    return {"type": "tool_use", "id": part.id or f"toolu_{number}_{place}", "name": part.name, "input": given}
 
 
 def _stop(answer: Answer) -> str:
@@ -170,6 +170,8 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         for delta in _deltas(part):
             yield "content_block_delta", {"index": index, "delta": delta}
         yield "content_block_stop", {"index": index}
+    if answer.end == "missing":
+        return
     delta = {"stop_reason": _stop(answer), "stop_sequence": None}
     yield "message_delta", {"delta": delta, "usage": {"output_tokens": 90}}
     yield "message_stop", {}

@@ -35,6 +35,8 @@ def events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str | None
     envelope = _envelope(number, body, "chat.completion.chunk")
     for delta in _deltas(answer, number):
         yield None, {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    if answer.end == "missing":
+        return
     yield None, {**envelope, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(answer)}]}
     if (body.get("stream_options") or {}).get("include_usage"):
         yield None, {**envelope, "choices": [], "usage": _USAGE}
@@ -93,7 +95,7 @@ def _deltas(answer: Answer, number: int) -> Iterator[Json]:
 def _calls(answer: Answer, number: int) -> list[Json]:
     return [
         {
-            "id": f"call_{number}_{index}",
+            "id": f"call_{number}_{index}" if call.id is None else call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.written},
         }

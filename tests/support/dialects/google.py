@@ -34,7 +34,8 @@ def events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str | None
             continue
         for piece in halves(part["text"]):
             yield None, _chunk([{**part, "text": piece}], None, number)
-    yield None, _chunk([], _finish(answer), number)
+    if answer.end != "missing":
+        yield None, _chunk([], _finish(answer), number)
 
 
 def check(body: Json, _headers: Json) -> str | None:
@@ -114,7 +115,9 @@ def _part(part: Any) -> Json | None:
         return {"text": part.text}
     if isinstance(part, Think):
         return {"text": part.text, "thought": True}
-    return {"functionCall": {"name": part.name, "args": part.args}} if isinstance(part.args, dict) else None
+    if not isinstance(part.args, dict):
+        return None
+    return {"functionCall": {"name": part.name, "args": part.args, **({"id": part.id} if part.id else {})}}
 
 
 def _finish(answer: Answer) -> str:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from tests.support.dialects import anthropic, chat, google, responses
-from tests.support.dialects.answers import Answer, Failure, Json
+from tests.support.dialects.answers import Answer, Failure, Json, Raw
 
 ADAPTERS = {
     "chat": "openai-chat:gpt-4o",
@@ -40,17 +40,17 @@ _VERSION = {"chat": "/v1", "responses": "/v1"}
 class Script:
     """The answers that are left, and what came."""
 
-    answers: list[Answer | Failure]
+    answers: list[Answer | Failure | Raw]
     requests: list[Json] = field(default_factory=list[Json])
     complaints: list[str] = field(default_factory=list[str])
     """What a provider would have refused."""
     streamed: list[bool] = field(default_factory=list[bool])
-    given: dict[str, Answer | Failure] = field(default_factory=dict[str, "Answer | Failure"])
+    given: dict[str, Answer | Failure | Raw] = field(default_factory=dict[str, "Answer | Failure | Raw"])
     """By request: one that comes again, because a busy machine lost the answer, gets the same."""
 
-    def answer(self, body: Json) -> Answer | Failure:
+    def answer(self, body: Json, *, streamed: bool) -> Answer | Failure | Raw:
         """What a request gets."""
-        key = json.dumps(body, sort_keys=True)
+        key = json.dumps([streamed, body], sort_keys=True)
         if key not in self.given:
             self.requests.append(body)
             left = self.answers.pop(0) if self.answers else Failure(400, "The script has no more answers.")
@@ -77,7 +77,7 @@ class Providers(ThreadingHTTPServer):
         self._thread.join()
         self.server_close()
 
-    def alias(self, adapter: str, name: str, *answers: Answer | Failure, **more: Any) -> Json:
+    def alias(self, adapter: str, name: str, *answers: Answer | Failure | Raw, **more: Any) -> Json:
         """An alias of a workshop for a model that gives these answers, in order."""
         self.scripts[name] = Script(list(answers))
         address = f"http://127.0.0.1:{self.server_port}/{name}{_VERSION.get(adapter, '')}"
@@ -102,9 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
         if (complaint := dialect.check(body, dict(self.headers))) is not None:
             script.complaints.append(complaint)
             return self._fail(dialect, Failure(400, complaint))
-        answer = script.answer(body)
+        answer = script.answer(body, streamed=streamed)
         if isinstance(answer, Failure):
             return self._fail(dialect, answer)
+        if isinstance(answer, Raw):
+            return self._send(answer.status, answer.media_type, answer.data)
         number = script.requests.index(body) + 1
         body = {"model": path, **body}
         if streamed:

@@ -1,0 +1,324 @@
+"""Answers of gateways and local servers that no provider gives, over HTTP through the adapters of four protocols.
+
+Whatever comes in is a whole answer with plain names, unique ids and numbers that JSON has, or it is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from llm_do_temporal.activities.models.builder import build_model
+from llm_do_temporal.activities.models.turns import TurnModel
+from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALLS, UNFIT
+from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
+from tests.support.dialects.server import ADAPTERS, Providers
+from tests.support.runs.place import Place
+
+ROOM = {"max_tokens": 20_000}
+FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
+READ_SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+READ = ToolDefinition(name="read_file", parameters_json_schema=READ_SCHEMA)
+WRITE = ToolDefinition(name="write_file", parameters_json_schema=READ_SCHEMA)
+PROMPT: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Go.")])]
+LIVE = pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+ALL = pytest.mark.parametrize("adapter", ADAPTERS)
+
+
+@pytest.fixture(scope="module")
+def providers() -> Iterator[Providers]:
+    """All four, for all of this file."""
+    with Providers() as providers:
+        yield providers
+
+
+async def turn(
+    providers: Providers, adapter: str, *answers: Answer | Failure | Raw, live: bool, name: str, turns: int = 1
+) -> list[ModelResponse]:
+    """Ask for so many turns of one model, each about the conversation before it, and return what would be kept."""
+    script = f"{name}-{adapter}-{live}"
+    alias = ModelAlias(**providers.alias(adapter, script, *answers))
+    parameters = ModelRequestParameters(function_tools=[READ, WRITE])
+    settings: Any = {
+        CONVERSATION_SETTING: ConversationPart(number=1, live=live).model_dump(exclude_defaults=True),
+        **ROOM,
+    }
+
+    async def build() -> list[ModelResponse]:
+        model = await build_model(None, serving_id({script: alias}, script))  # pyright: ignore[reportArgumentType]
+        return [await TurnModel(model).request(PROMPT, settings, parameters) for _ in range(turns)]
+
+    return await ActivityEnvironment().run(build)
+
+
+def calls_of(answer: ModelResponse) -> list[ToolCallPart]:
+    return [part for part in answer.parts if isinstance(part, ToolCallPart)]
+
+
+def events(*deltas: Json, finish: str | None = "tool_calls", done: bool = True) -> Raw:
+    """A stream of chat completions, delta by delta."""
+    chunk: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_735_689_600, "model": "m"}
+    choices: list[Json] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    if finish is not None:
+        choices.append({"index": 0, "delta": {}, "finish_reason": finish})
+    lines = [f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n" for choice in choices]
+    return Raw("".join([*lines, "data: [DONE]\n\n" if done else ""]).encode())
+
+
+def piece(index: int, **function: str) -> Json:
+    """A delta with a piece of a tool call; an id may be among what is given."""
+    own = {"id": function.pop("id"), "type": "function"} if "id" in function else {}
+    return {"tool_calls": [{"index": index, **own, "function": function}]}
+
+
+@ALL
+async def test_half_a_text_is_never_an_answer(providers: Providers, adapter: str) -> None:
+    half = says("Half a sen", end="missing")
+    (answer,) = await turn(providers, adapter, half, says("A whole sentence."), live=True, name="half")
+    assert answer.text == "A whole sentence."
+    assert providers.scripts[f"half-{adapter}-True"].streamed == [True, False]
+
+
+@ALL
+async def test_half_an_answer_with_calls_carries_none_out(providers: Providers, adapter: str) -> None:
+    half = says("I wri", Ask("write_file", {"path": "/a"}), end="missing")
+    (answer,) = await turn(providers, adapter, half, asks("read_file", path="/b"), live=True, name="half-call")
+    assert [(call.tool_name, call.args_as_dict()) for call in calls_of(answer)] == [("read_file", {"path": "/b"})]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "closed"])
+async def test_an_end_without_a_reason_is_no_end_whether_it_says_done(providers: Providers, done: bool) -> None:
+    half = events({"role": "assistant", "content": "Half a"}, finish=None, done=done)
+    (answer,) = await turn(providers, "chat", half, says("Whole."), live=True, name=f"reason-{done}")
+    assert answer.text == "Whole."
+
+
+async def test_a_reason_that_no_library_knows_is_a_reason(providers: Providers) -> None:
+    odd = events({"role": "assistant", "content": "All of it."}, finish="eos_token")
+    (answer,) = await turn(providers, "chat", odd, live=True, name="odd-reason")
+    assert answer.text == "All of it."
+
+
+async def test_a_server_that_only_streams_is_streamed_again_after_a_stream_that_was_cut(providers: Providers) -> None:
+    half, only = says("Half", end="missing"), Failure(400, "This server supports streaming only: set stream to true.")
+    with pytest.raises(ApplicationError, match="the stream ended before the answer did"):
+        await turn(providers, "chat", half, only, live=True, name="only-streams")
+    script = providers.scripts["only-streams-chat-True"]
+    script.answers[:], script.given = [says("Whole.")], {}
+    alias = ModelAlias(
+        model=ADAPTERS["chat"], base_url=f"http://127.0.0.1:{providers.server_port}/only-streams-chat-True/v1"
+    )
+    settings: Any = {CONVERSATION_SETTING: ConversationPart(number=1).model_dump(exclude_defaults=True)}
+
+    async def again() -> ModelResponse:
+        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
+        return await TurnModel(model).request(PROMPT, settings, ModelRequestParameters())
+
+    assert (await ActivityEnvironment().run(again)).text == "Whole."
+    assert script.streamed == [True, False, True]
+
+
+async def test_a_server_that_refuses_streams_once_and_whole_answers_later_is_streamed(providers: Providers) -> None:
+    refuses = Failure(400, "stream is not supported here")
+    only = Failure(400, "This server supports streaming only")
+    answers = (refuses, says("One."), says("Two."), only, says("Three."))
+    alias = ModelAlias(**providers.alias("chat", "turns-round", *answers))
+    settings: Any = {CONVERSATION_SETTING: ConversationPart(number=1).model_dump(exclude_defaults=True)}
+    script = providers.scripts["turns-round"]
+
+    async def three() -> list[str | None]:
+        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
+        texts: list[str | None] = []
+        for _ in range(3):
+            script.given.clear()
+            texts.append((await TurnModel(model).request(PROMPT, settings, ModelRequestParameters())).text)
+        return texts
+
+    assert await ActivityEnvironment().run(three) == ["One.", "Two.", "Three."]
+    assert script.streamed == [True, False, False, False, True]
+
+
+@LIVE
+@ALL
+@pytest.mark.parametrize(
+    "own", ["same", "functions.read_file:0", "c" * 41, "a:b", ""], ids=["same", "kimi", "long", "colon", "none"]
+)
+async def test_ids_of_calls_are_plain_and_unique(providers: Providers, adapter: str, live: bool, own: str) -> None:
+    two = says(Ask("read_file", {"path": "/a"}, id=own), Ask("write_file", {"path": "/b"}, id=own))
+    (answer,) = await turn(providers, adapter, two, live=live, name=f"ids-{own[:3].replace(':', '')}-{len(own)}")
+    calls = calls_of(answer)
+    assert [(call.tool_name, call.args_as_dict()["path"]) for call in calls] == [
+        ("read_file", "/a"),
+        ("write_file", "/b"),
+    ]
+    ids = [call.tool_call_id for call in calls]
+    assert len(set(ids)) == 2
+    assert all(len(one) <= 40 and one.replace("-", "").replace("_", "").isalnum() for one in ids)
+
+
+@LIVE
+@ALL
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("functions.read_file", "read_file"),
+        ("read_file<|channel|>commentary", "read_file"),
+        ("functions/read_file", "read_file"),
+        (" read_file", "read_file"),
+        ("n" * 70, "n" * 64),
+        ("no such tool!", "no_such_tool_"),
+        ("<|call|>", "unnamed"),
+    ],
+)
+async def test_names_of_calls_are_plain(providers: Providers, adapter: str, live: bool, said: str, kept: str) -> None:
+    (answer,) = await turn(providers, adapter, asks(said, path="/a"), live=live, name=f"name-{abs(hash(said))}")
+    assert [call.tool_name for call in calls_of(answer)] == [kept]
+
+
+ODD_NUMBERS = {
+    "nan": ("NaN", "nan at /path/0"),
+    "infinity": ("Infinity", "inf at /path/0"),
+    "minus": ("-Infinity", "-inf at /path/0"),
+    "exponent": ("1e999", "inf at /path/0"),
+    "integer": ("1" + "0" * 400, "an integer of 1329 bits at /path/0"),
+}
+
+
+@LIVE
+@pytest.mark.parametrize("adapter", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("number", ODD_NUMBERS)
+async def test_a_number_that_json_does_not_have_is_never_an_argument(
+    providers: Providers, adapter: str, live: bool, number: str
+) -> None:
+    written, told = ODD_NUMBERS[number]
+    value = json.loads(written) if adapter == "anthropic" and not live else None
+    args: Json | str = f'{{"path": [{written}]}}' if value is None else {"path": [value]}
+    (answer,) = await turn(providers, adapter, says(Ask("read_file", args)), live=live, name=f"number-{number}")
+    assert [call.args_as_dict() for call in calls_of(answer)] == [{UNFIT: told}]
+
+
+@LIVE
+async def test_google_sends_such_numbers_as_values(providers: Providers, live: bool) -> None:
+    call = says(Ask("read_file", {"path": [float("nan")]}))
+    (answer,) = await turn(providers, "google", call, live=live, name="number")
+    assert [one.args_as_dict() for one in calls_of(answer)] == [{UNFIT: "nan at /path/0"}]
+
+
+@LIVE
+@ALL
+async def test_of_too_many_calls_some_are_kept_and_one_for_the_others(
+    providers: Providers, adapter: str, live: bool
+) -> None:
+    many = says(*[Ask("read_file", {"path": f"/{number}"}) for number in range(3_000)])
+    (answer,) = await turn(providers, adapter, many, live=live, name="many")
+    calls = calls_of(answer)
+    assert [call.args_as_dict().get("path") for call in calls] == [*(f"/{number}" for number in range(MAX_CALLS)), None]
+    assert calls[-1].args_as_dict() == {LEFT_OUT: 3_000 - MAX_CALLS}
+
+
+SHARED_INDEX = {
+    "ids": [
+        piece(0, id="a", name="write_file", arguments=""),
+        piece(0, arguments='{"path": "/a"}'),
+        piece(0, id="b", name="write_file", arguments=""),
+        piece(0, arguments='{"path": "/b"}'),
+    ],
+    "no-ids": [
+        piece(0, name="write_file", arguments='{"path": "/a"}'),
+        piece(0, name="write_file", arguments='{"path": "/b"}'),
+    ],
+    "one-id": [
+        piece(0, id="a", name="write_file", arguments='{"path": "/a"}'),
+        piece(0, id="a", name="write_file", arguments=""),
+        piece(0, arguments='{"path": '),
+        piece(0, arguments='"/b"}'),
+    ],
+    "whole": [
+        piece(0, id="a", name="write_file", arguments='{"path": "/a"}'),
+        piece(0, id="b", name="write_file", arguments='{"path": "/b"}'),
+    ],
+    "beside-another": [
+        piece(0, id="a", name="write_file", arguments='{"path": "/a"}'),
+        piece(1, id="c", name="write_file", arguments='{"path": "/b"}'),
+        piece(0, arguments=" "),
+    ],
+    "name-each-time": [
+        piece(0, id="a", name="write_file", arguments='{"path"'),
+        piece(0, id="a", name="write_file", arguments=': "/a"}'),
+        piece(1, id="b", name="write_file", arguments='{"path": "/b"}'),
+        piece(1, id="b", name="write_file", arguments=""),
+    ],
+    "id-each-time": [
+        piece(0, id="a", name="write_file", arguments='{"path"'),
+        piece(0, id="x", arguments=': "/a"}'),
+        piece(1, id="b", name="write_file", arguments=""),
+        piece(1, id="y", arguments='{"path": "/b"}'),
+    ],
+    "name-in-pieces": [
+        piece(0, id="a", name="write_", arguments=""),
+        piece(0, name="file", arguments='{"path": "/a"}'),
+        piece(1, id="b", name="write_file", arguments='{"path": "/b"}'),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", SHARED_INDEX)
+async def test_calls_of_a_stream_are_told_apart_by_more_than_their_index(providers: Providers, form: str) -> None:
+    (answer,) = await turn(providers, "chat", events(*SHARED_INDEX[form]), live=True, name=f"index-{form}")
+    calls = [(call.tool_name, call.args_as_dict()) for call in calls_of(answer)]
+    assert calls == [("write_file", {"path": "/a"}), ("write_file", {"path": "/b"})]
+    assert len({call.tool_call_id for call in calls_of(answer)}) == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize(
+    ("said", "thought", "text"),
+    [
+        ("<think>First, a plan.</think>Two.", "First, a plan.", "Two."),
+        ("\n<think>a < b</think>\n\nTwo.", "a < b", "Two."),
+        ("<thin line>", "", "<thin line>"),
+        ("Write <think> around it.", "", "Write <think> around it."),
+        ("I plan.</think>\nTwo.", "I plan.", "Two."),
+    ],
+)
+async def test_thinking_is_no_part_of_a_result_however_it_is_cut(
+    providers: Providers, size: int, said: str, thought: str, text: str
+) -> None:
+    deltas = [{"content": said[at : at + size]} for at in range(0, len(said), size)]
+    (answer,) = await turn(
+        providers, "chat", events(*deltas, finish="stop"), live=True, name=f"think-{size}-{abs(hash(said))}"
+    )
+    assert (answer.text or "").strip() == text
+    assert "".join(answer.thinking or "") == thought
+
+
+async def test_what_a_run_does_with_such_calls(place: Place, providers: Providers) -> None:
+    """The model is told what was wrong, no number becomes null, and two calls with one id have two results."""
+    turns = (
+        says(Ask("read_file", {"path": "/a.txt"}, id="x"), Ask("read_file", {"path": "/b.txt"}, id="x")),
+        says(Ask("read_file", '{"path": "/a.txt", "max_chars": NaN}')),
+        says(*[Ask("read_file", {"path": "/a.txt"}) for _ in range(MAX_CALLS + 5)]),
+        says("Done."),
+    )
+    place.workshop(models={"m": providers.alias("chat", "run", *turns)}, live_text=True, model_settings=ROOM)
+    place.write("a.txt", "First")
+    place.write("b.txt", "Second")
+    place.worker("main", "m", **FILES)
+    assert (await place.run("main", mode="approve_all")).output == "Done."
+    script = providers.scripts["run"]
+    assert script.complaints == []
+    told = json.dumps(script.requests[-1])
+    assert "First" in told
+    assert "Second" in told
+    assert "holds a number that JSON does not have" in told or "hold a number that JSON does not have" in told
+    assert "5 calls of this answer were not carried out" in told
