@@ -35,7 +35,7 @@ from temporalio import activity
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.activities.models.openai_streams import StreamCut
+from llm_do_temporal.activities.models.chat_servers import StreamCut
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys

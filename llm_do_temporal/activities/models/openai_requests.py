@@ -1,7 +1,11 @@
-"""Sends conversations to OpenAI-compatible servers without having the client library look at every message again.
+"""Sends conversations to OpenAI-compatible servers: in the order their templates take, and as they were made.
 
-The library walks through all messages and tools of a request to rename keys, though chat completions have none to
-rename. For a conversation of 80 turns that is two thirds of the processor time of a turn, and it grows with the
+Many servers put a conversation into the chat template of their model, which is stricter than OpenAI: one system
+message and that first, then users and assistants in turn, and no content that is null. Conversations are put in that
+order for all of them; it means the same to those that would take any.
+
+The client library walks through all messages and tools of a request to rename keys, though chat completions have none
+to rename. For a conversation of 80 turns that is two thirds of the processor time of a turn, and it grows with the
 conversation. What is handed over as `extra_body`, which is a documented way to send anything, is sent as it is.
 """
 
@@ -9,11 +13,74 @@ from __future__ import annotations
 
 from functools import cache, cached_property
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from pydantic_ai.models import Model
+from pydantic_ai.profiles import ModelProfile, merge_profile
 
 _AS_MADE = ("messages", "tools")
 """The parts of a request that are long, and are plain JSON already."""
+_KNOWN = frozenset(("azure", "openrouter"))
+"""Providers that take system messages wherever they stand, or whose profiles say which models do."""
+_SYSTEM = ("system", "developer")
+
+
+_Message = dict[str, Any]
+_LEFT_OUT = "(What was said before is left out.)"
+"""Stands for a user where a conversation would begin with its assistant."""
+
+
+def template_profile(profile: ModelProfile, provider: Any) -> ModelProfile:
+    """Return the profile of a model whose server may put a conversation into a chat template.
+
+    Those of OpenAI itself, and of OpenRouter, whose profile knows each model, stay as they are.
+    """
+    host = urlsplit(str(provider.base_url)).hostname or ""
+    if provider.name in _KNOWN or (provider.name == "openai" and host.endswith(".openai.com")):
+        return profile
+    strict: Any = {"supports_inline_system_prompts": False, "openai_chat_supports_multiple_system_messages": False}
+    return merge_profile(profile, strict)
+
+
+def in_order(messages: list[_Message]) -> list[_Message]:
+    """Return the conversation as the strictest chat template takes it; the messages given stay as they are."""
+    found: list[_Message] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "assistant" and (not found or found[-1].get("role") in _SYSTEM):
+            found.append({"role": "user", "content": _LEFT_OUT})
+        if found and _is_one_with(found[-1], message):
+            found[-1] = _joined(found[-1], message)
+        elif message.get("content") is None and role == "assistant":
+            found.append({**message, "content": ""})
+        else:
+            found.append(message)
+    return found
+
+
+def _is_one_with(before: _Message, message: _Message) -> bool:
+    role = message.get("role")
+    return role == before.get("role") and role in {"user", "assistant"} and before.get("name") == message.get("name")
+
+
+def _joined(before: _Message, message: _Message) -> _Message:
+    """Return two messages of one role as one."""
+    joined = {**before, **{key: value for key, value in message.items() if key not in {"content", "tool_calls"}}}
+    calls = [*(before.get("tool_calls") or ()), *(message.get("tool_calls") or ())]
+    joined["content"] = _contents(before.get("content"), message.get("content"))
+    return {**joined, "tool_calls": calls} if calls else joined
+
+
+def _contents(first: Any, second: Any) -> Any:
+    if not first or not second:
+        return first or second or ""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_parts(first), *_parts(second)]
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def skip_transform(model: Model) -> Model:
@@ -35,6 +102,8 @@ def _quick(kind: type[Any]) -> type[Any]:
     class Completions(AsyncCompletions):
         async def create(self, **given: Any) -> Any:
             """See AsyncCompletions."""
+            if isinstance(given.get("messages"), list):
+                given["messages"] = in_order(given["messages"])
             body = {name: given[name] for name in _AS_MADE if isinstance(given.get(name), list)}
             # An empty list in its place, because the library insists on messages.
             given |= {name: cast("list[Any]", []) for name in body}

@@ -8,8 +8,17 @@ So they are put into words here, by the model that sends, and what comes out is 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
-from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, ThinkingPart, repair_messages
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    repair_messages,
+)
 from pydantic_ai.models import (
     Model,
     ModelRequestParameters,
@@ -17,6 +26,10 @@ from pydantic_ai.models import (
 )
 from pydantic_ai.settings import ModelSettings
 
+from llm_do_temporal.activities.models.answers import plain_id, plain_name
+
+_OF_CALLS = (ToolCallPart, ToolReturnPart)
+"""Parts that are a call, or its result."""
 _CHAT = "OpenAIChatModel"
 _ITEM = "rs_"
 """Begins the id of a thought of OpenAI's responses. Its chat completions would take that for the name of a field."""
@@ -36,10 +49,39 @@ def prepared(
     parameters = _with_framing_announcement(replace(parameters, revealed_tool_names=set()), settings)
     # An answer at the end is one that its provider goes on with: nothing in it is missing yet.
     ended = not messages or not isinstance(messages[-1], ModelResponse)
-    said = model.prepare_messages(repair_messages(messages, repair_last_response=ended), parameters)
+    messages = _plain_calls(repair_messages(messages, repair_last_response=ended))
+    said = model.prepare_messages(messages, parameters)
     is_chat = any(kind.__name__ == _CHAT for kind in type(model).__mro__)
     thought = [_thought(message, is_chat) if isinstance(message, ModelResponse) else message for message in said]
     return repair_messages(thought, repair_last_response=ended), parameters
+
+
+def _plain_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The conversation, its calls and their results with names and ids that every provider takes.
+
+    An answer is kept with such names and ids; one that was kept before, or by another program, may have others.
+    """
+    return [_with_plain_calls(message) if _has_odd_call(message) else message for message in messages]
+
+
+def _has_odd_call(message: ModelMessage) -> bool:
+    return any(isinstance(part, _OF_CALLS) and _plain_names(part) != _names(part) for part in message.parts)
+
+
+def _with_plain_calls(message: ModelMessage) -> ModelMessage:
+    parts: list[Any] = [
+        replace(cast("Any", part), **_plain_names(part)) if isinstance(part, _OF_CALLS) else part
+        for part in message.parts
+    ]
+    return replace(message, parts=parts)
+
+
+def _names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
+    return {"tool_name": part.tool_name, "tool_call_id": part.tool_call_id}
+
+
+def _plain_names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
+    return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": plain_id(part.tool_call_id, ())}
 
 
 def _thought(answer: ModelResponse, is_chat: bool) -> ModelResponse:

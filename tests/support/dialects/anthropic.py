@@ -78,6 +78,8 @@ def _wrong_block(block: Json, role: str) -> str | None:
     if kind == "thinking" and role == "assistant":
         return None if block["signature"] == signed(block["thinking"]) else "Invalid `signature` in `thinking` block"
     if kind == "tool_use" and role == "assistant":
+        if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]) or not re.fullmatch(TOOL_NAME, block["name"]):
+            return f"tool_use: String should match pattern: {block['id']!r}, {block['name']!r}"
         return None if isinstance(block["input"], dict) else "tool_use.input: Input should be a valid dictionary"
     if kind == "tool_result" and role == "user":
         return None

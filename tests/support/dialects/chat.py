@@ -71,6 +71,8 @@ def _wrong(message: Json) -> str | None:
             return f"invalid content parts {kinds}"
     calls: list[Json] = message.get("tool_calls") or []
     for call in calls:
+        if not re.fullmatch(TOOL_NAME, call["function"]["name"]) or len(call["id"]) > 40 or not call["id"]:
+            return f"invalid 'tool_calls': {call['function']['name']!r}, {call['id']!r}"
         # OpenAI itself takes any text; servers that render it into a template do not.
         if not is_object(call["function"]["arguments"]):
             return f"arguments are no JSON object: {call['function']['arguments']!r}"

@@ -80,6 +80,8 @@ def _wrong(item: Json, before: list[Json], after: list[Json], asked: dict[str, b
 
 
 def _wrong_call(item: Json, before: list[Json]) -> str | None:
+    if not 0 < len(item["call_id"]) <= 64 or not re.fullmatch(TOOL_NAME, item["name"]):
+        return f"invalid function_call: {item['call_id']!r}, {item['name']!r}"
     own = str(item.get("id", "fc_"))
     if not own.startswith("fc_"):
         return f"invalid 'id': '{own}'; expected an ID that begins with 'fc'"

@@ -15,24 +15,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any, Self
 
-from tests.support.dialects import anthropic, chat, google, responses
+from tests.support.dialects import anthropic, chat, google, responses, template
 from tests.support.dialects.answers import Answer, Failure, Json, Raw
 
 ADAPTERS = {
     "chat": "openai-chat:gpt-4o",
+    "template": "openai-chat:qwen3-32b",
     "responses": "openai-responses:gpt-5",
     "anthropic": "anthropic:claude-sonnet-5-5",
     "google": "google:gemini-2.5-pro",
 }
 """A model of each, by the name of its protocol."""
 _DIALECTS: dict[str, ModuleType] = {
+    "/template/v1/chat/completions": template,
     "/chat/completions": chat,
     "/responses": responses,
     "/messages": anthropic,
     ":generateContent": google,
     ":streamGenerateContent": google,
 }
-_VERSION = {"chat": "/v1", "responses": "/v1"}
+_VERSION = {"chat": "/v1", "template": "/template/v1", "responses": "/v1"}
 """What the address of an alias ends with, where the client's library does not add it."""
 
 
@@ -128,5 +130,5 @@ class _Handler(BaseHTTPRequestHandler):
 def _stream(dialect: ModuleType, answer: Answer, number: int, body: Json) -> Iterator[bytes]:
     for name, data in dialect.events(answer, number, body):
         yield (f"event: {name}\n" if name else "").encode() + b"data: " + json.dumps(data).encode() + b"\n\n"
-    if dialect is chat:
+    if dialect in (chat, template):
         yield b"data: [DONE]\n\n"

@@ -1,14 +1,15 @@
-"""Streams of chat completions as servers and gateways really send them.
+"""Models that speak chat completions, as their servers and gateways really are.
 
-Owns three repairs that have to be made on the pieces of a stream, because nothing can tell them apart once an adapter
-has put them together: an end without a finish reason, calls that share one index, thinking tags cut in two.
+Owns the class of such a model: its profile says what chat templates take, and it makes three repairs on the pieces of a
+stream, because nothing can tell them apart once an adapter has put them together: an end without a finish reason,
+calls that share one index, thinking tags cut in two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, cast
 
 from pydantic_ai.exceptions import UnexpectedModelBehavior
@@ -16,6 +17,8 @@ from pydantic_ai.messages import ModelResponseStreamEvent
 from pydantic_ai.models import Model
 from pydantic_ai.profiles import DEFAULT_THINKING_TAGS
 from pydantic_core import from_json
+
+from llm_do_temporal.activities.models.openai_requests import template_profile
 
 
 class StreamCut(UnexpectedModelBehavior):
@@ -25,13 +28,14 @@ class StreamCut(UnexpectedModelBehavior):
         super().__init__("the stream ended before the answer did: it has no finish reason")
 
 
-def careful_streams(model: Model) -> Model:
-    """The model, told to read streams with these repairs if it speaks chat completions through OpenAI's library."""
+def careful_model(model: Model) -> Model:
+    """The model, of such a class if it speaks chat completions through OpenAI's library."""
     from pydantic_ai.models.openai import OpenAIChatModel
 
     if isinstance(model, OpenAIChatModel):
         # The class of a stream is a property of the class of the model, which each provider may have replaced.
         cast("Any", model).__class__ = _careful_model(type(model))
+        vars(model).pop("profile", None)  # it was looked up with the class before
     return model
 
 
@@ -40,6 +44,11 @@ def _careful_model(kind: Any) -> type[Any]:
     """A model class like `kind`."""
 
     class CarefulModel(kind):  # pyright: ignore[reportUntypedBaseClass]
+        @cached_property
+        def profile(self) -> Any:
+            """See Model."""
+            return template_profile(super().profile, self._provider)  # pyright: ignore[reportUnknownArgumentType]
+
         @property
         def _streamed_response_cls(self) -> type[Any]:
             return _careful_stream(super()._streamed_response_cls)  # pyright: ignore[reportUnknownArgumentType]

@@ -1,0 +1,44 @@
+"""Chat completions of a server that puts them into the chat template of its model, as vLLM, llama.cpp and Ollama do.
+
+What it refuses is what the templates of Qwen, Llama, Gemma and Mistral refuse, each by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from tests.support.dialects import chat
+from tests.support.dialects.answers import Json
+
+failure, whole, events = chat.failure, chat.whole, chat.events
+
+
+def check(body: Json, headers: Json) -> str | None:
+    """What such a server would refuse in a request; None where it is fine."""
+    return chat.check(body, headers) or _wrong_order(body.get("messages") or [])
+
+
+def _wrong_order(messages: list[Json]) -> str | None:
+    roles = ["system" if message["role"] == "developer" else message["role"] for message in messages]
+    if "system" in roles[1:]:
+        return "System message must be at the beginning."
+    said = roles[1:] if roles[:1] == ["system"] else roles
+    if said[:1] != ["user"]:
+        return "No user query found in messages."
+    for before, role in pairwise(said):
+        if before == role != "tool":
+            return "Conversation roles must alternate user/assistant/user/assistant/..."
+        if role == "tool" and before not in {"assistant", "tool"}:
+            return "Unexpected role 'tool' after role 'user'"
+    for place, message in enumerate(messages):
+        content: Any = message.get("content")
+        for call in message.get("tool_calls") or ():
+            if not re.fullmatch(r"[a-zA-Z0-9_-]+", call["id"]):
+                return f"messages[{place}]: invalid id {call['id']!r}"
+        if content is None:
+            return f'messages[{place}]: can only concatenate str (not "NoneType") to str'
+        if message["role"] != "user" and not isinstance(content, str):
+            return f"messages[{place}]: Unexpected item type in content."
+    return None
