@@ -37,6 +37,16 @@ LIVE_TEXT_CHARS = 4_000
 QUOTED_CHARS = 500
 """Longest quotation of a model that refuses, or of a provider that fails, in an error."""
 
+# Failures
+FAILURE_CHARS = 20_000
+"""Longest text in a failure that goes into a history: of its message, of each text of its details and of its causes."""
+TRACE_CHARS = 8_000
+"""Longest end of a stack trace in a failure."""
+MAX_CAUSES = 8
+"""Causes of a failure that are kept, one behind the other."""
+LOG_CHARS = 8_000
+"""Longest message, and longest traceback, of one line in a service's log."""
+
 # Tools
 MAX_READ_CHARS = 1_000_000
 """Longest text that one call of `read_file` returns: more than most models can be told at all. Escaped as JSON that is

@@ -1,22 +1,30 @@
 """Failures without keys: no failure of an activity or a workflow carries a configured key into the history.
 
-Owns the cleaning of a failure before it is encoded: message, stack trace, details and causes. Used by the worker
-service, beneath whatever else converts failures there.
+Owns the cleaning of a failure before it is encoded, and its bounds: message, stack trace, details and causes. An
+error that would come again is final. Used by the worker service, beneath whatever else converts failures there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DataConverter, DefaultFailureConverter, FailureConverter, PayloadConverter
+from temporalio.exceptions import ApplicationError, FailureError
 
+from llm_do_temporal.messages.sizes import FAILURE_CHARS, MAX_CAUSES, TRACE_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys, without_keys
+from llm_do_temporal.redaction.hidden_characters import cut, without_halves
+
+_DETERMINISTIC = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of Python that come again whenever the same work is done."""
+_SEARCHED_CHARS = 10 * FAILURE_CHARS
+"""Longest beginning of a text in which keys are looked for; no more than a part of it is kept."""
 
 
 class KeylessFailures(DefaultFailureConverter):
@@ -24,8 +32,29 @@ class KeylessFailures(DefaultFailureConverter):
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See FailureConverter."""
-        super().to_failure(exception, payload_converter, failure)
+        try:
+            super().to_failure(exception, payload_converter, failure)
+        except UnicodeEncodeError:
+            failure.Clear()
+            super().to_failure(_sendable(exception), payload_converter, failure)
+        if isinstance(exception, _DETERMINISTIC):
+            failure.application_failure_info.non_retryable = True
         clean_failure(failure)
+
+
+def _sendable(exception: BaseException) -> ApplicationError:
+    """Return an error whose words had half characters as one that can be sent, without its causes."""
+    if isinstance(exception, ApplicationError):
+        return ApplicationError(
+            without_halves(exception.message),
+            *(_texts(detail, without_halves) for detail in exception.details),
+            type=exception.type,
+            non_retryable=exception.non_retryable,
+            next_retry_delay=exception.next_retry_delay,
+            category=exception.category,
+        )
+    words = exception.message if isinstance(exception, FailureError) else str(exception)
+    return ApplicationError(without_halves(words), type=type(exception).__name__)
 
 
 def keyless(converter: DataConverter) -> DataConverter:
@@ -41,13 +70,35 @@ def _keyless_kind(kind: type[FailureConverter]) -> type[FailureConverter]:
 
 
 def clean_failure(failure: Failure) -> None:
-    """Take the values of keys out of a failure and of its causes."""
-    failure.message = remove_keys(failure.message)
-    failure.stack_trace = remove_keys(failure.stack_trace)
-    for payload in _payloads(failure):
-        _clean(payload)
-    if failure.HasField("cause"):
-        clean_failure(failure.cause)
+    """Take the values of keys out of a failure and of its causes, and cut what is too long for a history."""
+    left = MAX_CAUSES
+    while True:
+        failure.message = _clean_text(failure.message)
+        failure.stack_trace = remove_keys(failure.stack_trace[-_SEARCHED_CHARS:])[-TRACE_CHARS:]
+        for payload in _payloads(failure):
+            _clean(payload)
+        if not failure.HasField("cause"):
+            return
+        if not left:
+            failure.ClearField("cause")
+            return
+        failure, left = failure.cause, left - 1
+
+
+def _clean_text(text: str) -> str:
+    return cut(remove_keys(text[:_SEARCHED_CHARS]), FAILURE_CHARS)
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value like those of JSON with all of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        given = cast("dict[Any, Any]", value)
+        return {_texts(name, change): _texts(inner, change) for name, inner in given.items()}
+    if isinstance(value, list):
+        return [_texts(inner, change) for inner in cast("list[Any]", value)]
+    return value
 
 
 def _payloads(failure: Failure) -> Iterator[Payload]:
@@ -63,7 +114,8 @@ def _clean(payload: Payload) -> None:
     if not payload.metadata.get("encoding", b"").startswith(b"json/"):
         return
     text = payload.data.decode(errors="surrogateescape")
-    if remove_keys(text) == text:
+    if len(text) <= FAILURE_CHARS and remove_keys(text) == text:
         return
     # Value by value: what is left of an escape sequence would make the whole unreadable.
-    payload.data = json.dumps(without_keys(json.loads(text)), separators=(",", ":")).encode()
+    cleaned = without_keys(_texts(json.loads(text), lambda one: one[:_SEARCHED_CHARS]))
+    payload.data = json.dumps(_texts(cleaned, lambda one: cut(one, FAILURE_CHARS)), separators=(",", ":")).encode()

@@ -47,6 +47,19 @@ def made_visible(text: str, keep: str = "\n") -> str:
     return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in hidden_marks(text))
 
 
+def cut(text: str, most: int) -> str:
+    """Return the text with at most `most` characters: of a longer one the beginning, and its length."""
+    if len(text) <= most:
+        return text
+    end = f"… ({len(text)} characters)"
+    return text[: max(0, most - len(end))] + end
+
+
+def without_halves(text: str) -> str:
+    """Return the text with the half characters written out, which no protocol carries."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def _is_emoji(char: str) -> bool:
     if not char or char in _BLANK:
         return False

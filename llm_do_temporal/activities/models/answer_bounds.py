@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http import HTTPStatus
 from typing import Any, cast
 
 import httpx2
 from pydantic_ai.models import Model
 
+from llm_do_temporal.activities.models.error_bodies import status_of
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel
@@ -99,6 +101,9 @@ async def _count(response: httpx2.Response) -> None:
     response.stream = _Counted(packed, most)
     for header in ("content-encoding", "content-length"):
         response.headers.pop(header, None)
+    if response.status_code == HTTPStatus.OK and most == MAX_RESPONSE_BYTES:
+        # The library would read a whole answer next, and take an error for an answer without its fields.
+        response.status_code = status_of(await response.aread()) or response.status_code
 
 
 class _Counted(httpx2.AsyncByteStream):

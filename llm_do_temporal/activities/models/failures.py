@@ -1,14 +1,17 @@
 """Meaning of a failed model turn: whether the same model is asked again, when, and whether another one may answer.
 
 Owns the sorting of providers' errors. An error that passes by itself is tried again without end, unless another model
-waits to be asked; an error that would come again is final at once, with the model's name and what to do.
+waits to be asked; an error that would come again is final at once, with the model's name and what to do. An error of
+which nobody can tell is tried again within bounds, in attempts and in time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import cast
 
 from pydantic_ai.exceptions import (
@@ -25,19 +28,29 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
 )
+from pydantic_ai.models import Model
 from temporalio.exceptions import ApplicationError
 
+from llm_do_temporal.activities.models.error_bodies import UNNAMED
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
+from llm_do_temporal.redaction.hidden_characters import cut, made_visible
 
+_SEARCHED_CHARS = 40 * QUOTED_CHARS
+"""Longest beginning of a provider's message in which keys are looked for."""
 PASSING = "ModelBusy"
 """Type of a failure that is tried again."""
 LONGEST_WAIT = timedelta(hours=1)
 """A provider that asks for more is asked again all the same: it may be wrong, and a run must not sleep for a week."""
+UNKNOWN_ATTEMPTS = 8
+"""Attempts at a turn whose failure may pass or not."""
+UNKNOWN_TIME = timedelta(minutes=15)
+"""Time from the first attempt in which such a turn is tried again."""
 LONGEST_WAIT_BESIDE_OTHERS = timedelta(minutes=2)
 SHORT_WAIT_SECONDS = 5.0
 """Longest wait that a provider may ask for where another model can be asked instead."""
@@ -51,15 +64,31 @@ class _Kind:
     next_step: str | None = None
     passing: bool = False
     other: OtherModel | None = None
+    statuses: frozenset[int] = frozenset()
+    """HTTP statuses that are of the kind, where the error's class does not say more; empty: the classes decide."""
+
+    def has(self, error: ModelAPIError) -> bool:
+        """Return whether an error is of the kind."""
+        if not isinstance(error, self.errors):
+            return False
+        return not self.statuses or (isinstance(error, ModelHTTPError) and error.status_code in self.statuses)
 
 
+_PASSING_5XX = (500, 502, 503, 504, 507, *range(520, 531))
 _OTHERS = "or name another model behind it: `model: [this, other]`"
 _KINDS = (
     _Kind((ModelRateLimitError,), "is rate limited", passing=True),
     _Kind((ModelUnavailableError,), "is overloaded or down", passing=True),
     _Kind((ModelTimeoutError, ModelRequestTimeout), "did not answer in time", passing=True),
     _Kind((ModelConnectionError,), "cannot be reached", passing=True),
-    _Kind((ModelServerError,), "failed at its provider", passing=True),
+    _Kind(
+        (ModelServerError, ModelHTTPError),
+        "is not served at this address",
+        f"Check the model's `base_url`, and that its server speaks the protocol of the provider named, {_OTHERS}.",
+        other=OtherModel.INSTEAD,
+        statuses=frozenset({405, 406, 410, 415, 421, 426, 501, 505, 506, 508, 510}),
+    ),
+    _Kind((ModelServerError,), "failed at its provider", passing=True, statuses=frozenset(_PASSING_5XX)),
     _Kind(
         (ModelAuthenticationError,),
         "refused the key",
@@ -89,19 +118,52 @@ _KINDS = (
         "refused the request",
         "Change what the provider names: a model setting, a tool, an attachment; or choose another model.",
     ),
-    _Kind((ModelAPIError,), "failed", passing=True),
+    _Kind(
+        (ModelHTTPError,),
+        "did not take a request of this size",
+        f"Set `max_context_tokens`, send smaller attachments, raise the limit of the gateway, {_OTHERS}.",
+        other=OtherModel.INSTEAD,
+        statuses=frozenset({413, 414, 431}),
+    ),
+    _Kind(
+        (ModelHTTPError, ModelServerError),
+        "is behind a proxy or network that asks for a login",
+        f"Check the proxy's settings where the worker service runs, {_OTHERS}.",
+        other=OtherModel.INSTEAD,
+        statuses=frozenset({407, 511}),
+    ),
+    _Kind(
+        (ModelHTTPError,),
+        "refused the request",
+        f"Check what the gateway says, {_OTHERS}.",
+        other=OtherModel.INSTEAD,
+        statuses=frozenset({411, 412, 416, 417, 428, 451}),
+    ),
+    _Kind((ModelHTTPError,), "failed", passing=True, statuses=frozenset({408, 409, 423, 425, 429, 449})),
 )
+_UNKNOWN = _Kind((ModelAPIError,), "failed", other=OtherModel.INSTEAD)
+"""Whatever else a provider or a gateway says. It may pass."""
 
 
-def model_failure(error: ModelAPIError, model: str, *, attempt: int, tries: int | None) -> ApplicationError:
+def model_failure(
+    error: ModelAPIError, model: str, *, attempt: int, tries: int | None, since: datetime | None = None
+) -> ApplicationError:
     """The Temporal failure of a request to `model`.
 
     `attempt` counts from 1. With `tries` the workflow has other models to ask: then so many attempts are enough, and
-    one where the provider lets wait.
+    one where the provider lets wait. `since` is the time of the first attempt; None: attempts alone count.
     """
-    kind = next(kind for kind in _KINDS if isinstance(error, kind.errors))
-    status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
-    message = f"model '{model}' {kind.what}: {_said(error)}{status}"
+    kind = next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
+    code = error.status_code if isinstance(error, ModelHTTPError) else UNNAMED
+    status = "" if code in (HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
+    message = f"model '{model}' {kind.what}: {said(error)}{status}"
+    if kind is _UNKNOWN and not (attempt >= UNKNOWN_ATTEMPTS or _is_over(since)):
+        if tries is not None and attempt >= tries:
+            return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
+        return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=True))
+    if kind is _UNKNOWN:
+        step = f"Its server failed in the same way {attempt} times. Look into its log, {_OTHERS}."
+        return as_failure(ModelFailed(message, next_step=step), other_model=kind.other)
     if not kind.passing:
         suggested = error.suggested_model_id if isinstance(error, ModelHTTPError) else None
         hint = f" Did you mean '{suggested}'?" if suggested else ""
@@ -109,6 +171,10 @@ def model_failure(error: ModelAPIError, model: str, *, attempt: int, tries: int 
     if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and _lets_wait(error))):
         return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
     return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=tries is not None))
+
+
+def _is_over(since: datetime | None) -> bool:
+    return since is not None and datetime.now(UTC) - since > UNKNOWN_TIME
 
 
 def _lets_wait(error: ModelAPIError) -> bool:
@@ -124,13 +190,35 @@ def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
     return timedelta(seconds=min(error.retry_after, longest.total_seconds()))
 
 
-def _said(error: ModelAPIError) -> str:
-    """Return the provider's message: without keys, which it may repeat, and cut after they are out."""
+def quoted(text: str) -> str:
+    """Return words of a provider as an error quotes them: without keys, which they may repeat, visible, and cut."""
+    return cut(made_visible(remove_keys(text.strip()[:_SEARCHED_CHARS])), QUOTED_CHARS)
+
+
+def said(error: ModelAPIError) -> str:
+    """Return the provider's message, as `quoted`."""
     body = error.body
     if isinstance(body, Mapping):
         given = cast("Mapping[str, object]", body)
         inner = given.get("error")
         message = (cast("Mapping[str, object]", inner) if isinstance(inner, Mapping) else given).get("message")
         if isinstance(message, str) and message.strip():
-            return remove_keys(message.strip())[:QUOTED_CHARS]
-    return remove_keys(error.message)[:QUOTED_CHARS]
+            return quoted(message)
+        if isinstance(inner, str) and inner.strip():
+            return quoted(inner)
+    return quoted(error.message)
+
+
+@contextmanager
+def unusable_when_unread(model: Model) -> Generator[None]:
+    """Let an answer that cannot be read or kept be one that makes no sense, whatever Python says of it.
+
+    A model without a provider plays a script: its errors are those of the script.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if model.provider is None:
+            raise
+        words = f"it cannot be read: {type(error).__name__}: {error}"
+        raise UnexpectedModelBehavior(words) from error

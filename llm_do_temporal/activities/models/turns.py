@@ -29,7 +29,7 @@ from llm_do_temporal.activities.models.answers import storable
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
-from llm_do_temporal.activities.models.failures import model_failure
+from llm_do_temporal.activities.models.failures import model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask
 from llm_do_temporal.activities.models.preparation import prepared
 from llm_do_temporal.activities.models.pricing import priced
@@ -107,7 +107,8 @@ class TurnModel(WrapperModel):
             return await self._ready(*whole)
 
         def finish(answer: ModelResponse, asked: Asked) -> ModelResponse:
-            return self._stored(answer, asked, key=key, batched=True)
+            with unusable_when_unread(self.wrapped):
+                return self._stored(answer, asked, key=key, batched=True)
 
         async with _one_turn(self.wrapped, part, turn):
             if turn is not None and turn.custom_id:
@@ -122,8 +123,9 @@ class TurnModel(WrapperModel):
                 return await batched_answer(self.wrapped, turn, partial(self._ready, *whole), finish)
             asked = await self._ready(*whole)
             live = part is None or part.live
-            answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
-            return self._stored(answer, asked, key=key)
+            with unusable_when_unread(self.wrapped):
+                answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
+                return self._stored(answer, asked, key=key)
 
     async def _whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -227,13 +229,14 @@ async def _one_turn(asked: Model, part: ConversationPart | None, batched: Batche
     attempt = info.attempt if batched is None else batched.failed + 1
     tell(trace.get_current_span(), model_attributes(asked.model_id))
     tries = None if part is None else part.tries
+    since = info.scheduled_time if batched is None else None
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)
     try:
         with final_when_too_large(model):
             yield
     except ModelAPIError as error:
-        failure = model_failure(error, model, attempt=attempt, tries=tries)
+        failure = model_failure(error, model, attempt=attempt, tries=tries, since=since)
         _log.warning("model turn failed: %s: %s", turn, failure)
         raise failure from None
     except ApplicationError as error:
@@ -243,12 +246,12 @@ async def _one_turn(asked: Model, part: ConversationPart | None, batched: Batche
             _log.warning("model turn failed: %s: %s", turn, error)
         raise
     except AgentRunError as error:
-        _log.warning("model turn unusable: %s: %s", turn, error)
+        _log.warning("model turn unusable: %s: %s", turn, quoted(str(error)))
         if attempt < _MALFORMED_ANSWER_ATTEMPTS:
             # Under its own name Pydantic AI's retry policy would not try it again.
-            raise ApplicationError(str(error), type=MALFORMED_ANSWER) from error
-        unusable = ModelFailed(f"the model's answer could not be used: {error}")
-        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from error
+            raise ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER) from None
+        unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")
+        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from None
     except LlmDoError as error:
         other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
         raise as_failure(error, other_model=other) from error
@@ -262,5 +265,5 @@ async def _one_turn(asked: Model, part: ConversationPart | None, batched: Batche
             raise
         # Whatever else goes wrong while a turn is prepared or decoded goes wrong every time it is tried.
         _log.exception("model turn broken: %s", turn)
-        raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}")) from error
+        raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {quoted(str(error))}")) from None
     _log.info("model turn answered: %s", turn)

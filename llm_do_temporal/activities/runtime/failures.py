@@ -15,6 +15,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Ca
 
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
+from llm_do_temporal.messages.sizes import FAILURE_CHARS
+from llm_do_temporal.redaction.hidden_characters import cut
 from llm_do_temporal.sandbox.os_errors import is_passing, reason_of
 
 
@@ -61,8 +63,8 @@ def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> A
         return ApplicationError("the blob store cannot be used", type=error.code)
     other = {} if other_model is None else {OTHER_MODEL: other_model.value}
     return ApplicationError(
-        str(error),
-        {"code": error.code, "message": error.message, "next_step": error.next_step, **other},
+        cut(str(error), FAILURE_CHARS),
+        {"code": error.code, "message": cut(error.message, FAILURE_CHARS), "next_step": error.next_step, **other},
         type=error.code,
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,

@@ -24,7 +24,14 @@ from pydantic_ai.exceptions import (
 )
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.models.failures import LONGEST_WAIT, LONGEST_WAIT_BESIDE_OTHERS, PASSING, model_failure
+from llm_do_temporal.activities.models.failures import (
+    LONGEST_WAIT,
+    LONGEST_WAIT_BESIDE_OTHERS,
+    PASSING,
+    UNKNOWN_ATTEMPTS,
+    UNKNOWN_TIME,
+    model_failure,
+)
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OTHER_MODEL
 
 MODEL = "openai:x"
@@ -155,3 +162,24 @@ def test_of_an_answer_only_the_message_is_told(body: object) -> None:
 
 def test_a_page_instead_of_a_message_is_cut() -> None:
     assert len(failed(http(ModelServerError, 502, body="<html>" * 1000)).message) < 700
+
+
+@pytest.mark.parametrize("error", [http(None, 418), http(None, 499), http(ModelServerError, 599), http(None, 302)])
+def test_what_nobody_knows_is_tried_again_within_attempts_and_time(error: ModelAPIError) -> None:
+    now = datetime.now(UTC)
+    last = UNKNOWN_ATTEMPTS - 1
+    again = model_failure(error, MODEL, attempt=last, tries=None, since=now)
+    assert (again.type, again.non_retryable) == (PASSING, False)
+    late = model_failure(error, MODEL, attempt=2, tries=None, since=now - UNKNOWN_TIME - timedelta(seconds=1))
+    for failure in (failed(error, attempt=UNKNOWN_ATTEMPTS), late):
+        assert failure.non_retryable
+        assert other_of(failure) == "instead"
+    assert other_of(failed(error, attempt=2, tries=2)) == "meanwhile"
+
+
+def test_every_status_of_a_failure_is_judged() -> None:
+    passing = {408, 409, 423, 425, 429, 449, 500, 502, 503, 504, 507, *range(520, 531)}
+    for status in range(400, 600):
+        kind = ModelServerError if status >= 500 else None
+        final = failed(http(kind, status), attempt=1000).non_retryable
+        assert final is (status not in passing), status

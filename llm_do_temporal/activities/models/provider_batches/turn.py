@@ -40,6 +40,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.failures import said
 from llm_do_temporal.activities.models.provider_batches.abandoned import WaitingTurn, abandoned_batches
 from llm_do_temporal.activities.models.provider_batches.accounts import BatchNotSeen, find
 from llm_do_temporal.activities.models.provider_batches.checks import batch_checks
@@ -47,9 +48,7 @@ from llm_do_temporal.activities.models.provider_batches.departures import NotWan
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import BatchedTurn
-from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, next_look
-from llm_do_temporal.redaction.configured_keys import remove_keys
 
 Asked = tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]
 """A whole request: messages, settings, tools."""
@@ -166,7 +165,7 @@ async def _sent(model: Model, turn: BatchedTurn, asked: Asked) -> BatchedTurn:
             await _tell(turn.model_copy(update={"sent_at": datetime.now(UTC)}))
             raise _not_seen(model, error) from error
         if isinstance(error, ModelRequestRejectedError) and not isinstance(error, _OF_ALL):
-            await _apart(turn, _said(error))
+            await _apart(turn, said(error))
         else:
             await _came_back(turn)
         raise
@@ -183,14 +182,14 @@ async def _result(model: Model, turn: BatchedTurn) -> BatchResult | None:
         if error.status_code == _CANCELLED:
             return BatchResult(custom_id=turn.custom_id, status="canceled")
         if error.status_code < _REFUSED:
-            await _apart(turn, _said(error))
-            raise ModelRequestRejectedError(error.model_name, _said(error)) from error
+            await _apart(turn, said(error))
+            raise ModelRequestRejectedError(error.model_name, said(error)) from error
         await _came_back(turn)
         raise
     except ModelNotFoundError as error:
         raise ModelFailed(
             f"the provider of model '{shown_name(model)}' does not know batch {batch.id[:_BATCH_ID_CHARS]} any more: "
-            f"{_said(error)}",
+            f"{said(error)}",
             next_step="Providers keep answers for some days or weeks, and for the account that asked. Start again.",
         ) from error
     except ModelAPIError as error:
@@ -305,7 +304,7 @@ def _waits(model: Model, turn: BatchedTurn) -> ApplicationError:
 def _not_seen(model: Model, error: ModelAPIError) -> ApplicationError:
     """The failure of an attempt that did not reach the provider; whatever waits there goes on waiting."""
     return _waiting(
-        f"its turn waits for {model.system}, whose batches cannot be asked for: {_said(error)}", _times.check
+        f"its turn waits for {model.system}, whose batches cannot be asked for: {said(error)}", _times.check
     )
 
 
@@ -313,7 +312,3 @@ def _waiting(message: str, wait: timedelta) -> ApplicationError:
     return ApplicationError(
         message, type=WAITS_FOR_BATCH, next_retry_delay=wait, category=ApplicationErrorCategory.BENIGN
     )
-
-
-def _said(error: ModelAPIError) -> str:
-    return remove_keys(error.message)[:QUOTED_CHARS]
