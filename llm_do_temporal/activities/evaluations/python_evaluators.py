@@ -35,12 +35,12 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
             function = _function(evaluator.function, root)
             made = function(given, **evaluator.arguments)
             returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
+        return python_scores(evaluator, returned)
     except DefinitionError as error:
         return failed(evaluator.metric, str(error))
     except (Exception, SystemExit) as error:
         words = without_host_folders(f"{type(error).__name__}: {error}", error, root)
         return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
-    return python_scores(evaluator, returned)
 
 
 def _function(reference: str, root: Path) -> Callable[..., Any]:

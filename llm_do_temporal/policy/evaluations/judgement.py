@@ -50,6 +50,9 @@ def _scored(evaluator: BaseEvaluator, seen: Seen) -> CaseScores:
         finding = evaluator.evaluate(seen)
     except EvaluatorProblem as problem:
         return failed(evaluator.metric, str(problem))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # The same answer would fail in the same way: it is no reason to try the case again.
+        return failed(evaluator.metric, f"the answer cannot be evaluated: {type(error).__name__}: {error}")
     if finding is None:
         return CaseScores()
     value, reason = finding
@@ -79,8 +82,13 @@ def python_scores(evaluator: Python, returned: Any) -> CaseScores:
 def _score(name: str, value: Any, reason: str) -> CaseScores:
     if isinstance(value, bool | str):
         return CaseScores(scores=(CaseScore(name=name, value=_bounded(value), reason=shortened(reason)),))
-    if isinstance(value, int | float) and abs(value) < float("inf"):
-        return CaseScores(scores=(CaseScore(name=name, value=float(value), reason=shortened(reason)),))
+    if isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            return failed(name, "a score is a number of at most about 1.8e308, and this one is larger")
+        if abs(number) < float("inf"):
+            return CaseScores(scores=(CaseScore(name=name, value=number, reason=shortened(reason)),))
     return failed(name, f"a score is true, false, a number or a label, not {quoted(value)}")
 
 

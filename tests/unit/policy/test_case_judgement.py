@@ -166,3 +166,11 @@ def test_patterns_are_known_to_be_usable_before_they_are_used() -> None:
 
 def test_tokens_are_those_of_both_directions() -> None:
     assert CaseUsage(input_tokens=2, output_tokens=3).tokens == 5
+
+
+@pytest.mark.parametrize(
+    "returned", [10**400, -(10**400), 10**5000, {"value": 10**400}], ids=["large", "low", "long", "named"]
+)
+def test_a_number_beyond_all_floats_is_a_failure_of_its_evaluator(returned: Any) -> None:
+    (failure,) = python_scores(POLITE, returned).failures
+    assert "is larger" in failure.message

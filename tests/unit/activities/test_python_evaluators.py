@@ -1,0 +1,27 @@
+"""Python functions that evaluate: whatever is wrong with what they return is a failure of the evaluator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.activities.evaluations.python_evaluators import python_score
+from llm_do_temporal.policy.evaluations.evaluators import Python
+from llm_do_temporal.policy.evaluations.facts import CaseFacts
+from llm_do_temporal.policy.evaluations.spec import EvaluationCase
+
+
+@pytest.mark.parametrize(
+    "returned", ["10**400", "{'value': 10**400}", "float('nan')", "{'a': 10**5000}", "deep()", "Odd()"]
+)
+def test_an_odd_result_is_a_failure_and_no_score(tmp_path: Path, returned: str) -> None:
+    (tmp_path / "checks.py").write_text(
+        "class Odd(dict):\n    def __iter__(self):\n        raise TypeError('no')\n    keys = __iter__\n"
+        "def deep():\n    made = []\n    for _ in range(100_000):\n        made = [made]\n    return made\n"
+        f"def score(facts):\n    return {returned}\n"
+    )
+    case = EvaluationCase(id="ada")
+    scores = python_score(Python(function="checks.py:score"), case, CaseFacts(output="Hello!"), tmp_path)
+    assert scores.scores == ()
+    assert len(scores.failures) == 1
