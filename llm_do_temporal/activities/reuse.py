@@ -177,14 +177,16 @@ class _Inbound(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         fork = getattr(request, _FORK)
         if isinstance(fork, ForkSource) and fork.then:
-            found = await asyncio.to_thread(self._recorded, fork, request)
+            with user_errors():
+                found = await asyncio.to_thread(self._recorded, fork, request)
             if found is not None:
                 return found
         result = await super().execute_activity(input)
         if not isinstance(result, BaseModel) or _READ_KEY not in type(result).model_fields:
             return result
         is_quick = getattr(request, "layer", None) is None
-        key = self._key_of(request) if is_quick else await asyncio.to_thread(self._key_of, request)
+        with user_errors():
+            key = self._key_of(request) if is_quick else await asyncio.to_thread(self._key_of, request)
         return result.model_copy(update={_READ_KEY: key}) if key else result
 
     def _recorded(self, fork: ForkSource, request: BaseModel) -> Any:
