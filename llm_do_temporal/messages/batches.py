@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 from pydantic_core import from_json
 
-from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty
+from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.messages.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 
 DEFAULT_CONCURRENCY = 8
@@ -62,6 +63,8 @@ class ItemResult(Message):
     """Name of the error's class, for one that failed."""
     message: str | None = None
     """The beginning of the error."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why its answer was cut; None: it was not."""
 
 
 class ItemCounts(Message):

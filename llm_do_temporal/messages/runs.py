@@ -11,6 +11,7 @@ from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_
 from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
+from llm_do_temporal.messages.cuts import CutReason
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.source import ForkSource
@@ -157,6 +158,8 @@ class RunResult(Message):
     """Time that the run's questions waited; None where it had none."""
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """All changes of a run whose changes stay aside; None: it is no such run, or changed nothing."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why the answer that is the output was cut; None: it was not."""
 
 
 class InvocationResult(Message):
@@ -166,6 +169,8 @@ class InvocationResult(Message):
     usage: Usage
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """Layer as the invocation leaves it to its caller; None: it has no layer from its caller, or changed nothing."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why the answer that is the output was cut; None: it was not."""
 
 
 class InvocationMemo(Message):

@@ -10,6 +10,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.json_schema import UnusableSchema, find_problems
 from llm_do_temporal.messages.activities import CHECK_OUTPUT
+from llm_do_temporal.messages.cuts import CUT, cut_words
 from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.messages.sizes import UNFIT
@@ -31,6 +32,9 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
     number = _unfit(output)
     if number is not None:
         raise ModelRetry(f"The result holds a number that JSON does not have or that is too large: {number}")
+    known = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
+    if CUT in known:
+        raise ModelRetry(f"{cut_words(known[CUT]).capitalize()} within the result. Give it again, shorter.")
     _hold_against(schema, output, invocation.worker.name)
     if invocation.worker.output_ref is None:
         return output
