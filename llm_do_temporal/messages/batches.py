@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.messages.cuts import CutReason
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 
 DEFAULT_CONCURRENCY = 8

@@ -11,13 +11,13 @@ from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_
 from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
-from llm_do_temporal.messages.cuts import CutReason
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup

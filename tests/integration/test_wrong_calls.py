@@ -86,7 +86,7 @@ async def test_slips_end_no_run(place: Place, providers: Providers, adapter: str
     place.write("a.txt", "Two lines of text")
     place.write("tools.py", TOOLS)
     place.worker("helper", "help")
-    toolsets = {
+    toolsets: dict[str, Any] = {
         "filesystem": {},
         "delegation": {"helper": {}, "allow_workers": ["*"]},
         "custom": {"order": {}},

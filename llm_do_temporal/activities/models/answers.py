@@ -23,7 +23,6 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import PydanticSerializationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.messages.cuts import CUT, cut_reason
 from llm_do_temporal.messages.sizes import (
     LEFT_OUT,
     MAX_ANSWER_BYTES,
@@ -33,6 +32,7 @@ from llm_do_temporal.messages.sizes import (
     QUOTED_CHARS,
     UNFIT,
 )
+from llm_do_temporal.policy.cuts import CUT, cut_reason
 
 MAX_NAME_CHARS = 64
 """Longest name of a tool that all providers take."""

@@ -25,11 +25,11 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
-from llm_do_temporal.messages.cuts import CutReason, cut_reason
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.reviews import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget.ledger import Action
+from llm_do_temporal.policy.cuts import CutReason, cut_reason
 from llm_do_temporal.policy.layers.carried import CarriedLayer
 from llm_do_temporal.policy.reuse.keys import ending_key
 from llm_do_temporal.workflows.invocation.agent import AGENT

@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_core import ValidationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.messages.cuts import CUT, cut_reason, cut_words
+from llm_do_temporal.policy.cuts import CUT, cut_reason, cut_words
 from llm_do_temporal.workflows.runtime.patches import FAILS_CALLS, READS_ARGUMENTS, is_patched
 
 TOOL_RETRIES = 3

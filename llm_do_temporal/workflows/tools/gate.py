@@ -30,11 +30,11 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.json_schema import Steps, read_value, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
-from llm_do_temporal.messages.cuts import CUT, cut_words
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.experiments.forks import RecordedCall
 from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED, UNFIT
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
+from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
