@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -16,6 +17,20 @@ from llm_do_temporal.policy.files.attachments import Attachment
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500
 """Temporal takes at most 2,000 open children of one workflow; a desk answers all of these."""
+
+
+BOM = "\ufeff"
+"""Mark that some programs write at the beginning of a file."""
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Return the lines that are not blank, with their numbers, counted from 1, and without a mark at their beginnings.
+
+    Only carriage returns and line feeds end a line: JSON may have every other separator within a text.
+    """
+    lines = ((number, line.lstrip(BOM)) for number, line in enumerate(_LINE_END.split(text), 1))
+    return [(number, line) for number, line in lines if line.strip()]
 
 
 def item_path(number: int) -> str:

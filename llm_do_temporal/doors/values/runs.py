@@ -294,6 +294,8 @@ class AskedQuestion(ResponseValue):
 
     id: str
     run: str
+    task: str = ""
+    """First line of the run's prompt; empty where there is none."""
     worker: str
     path: str
     """Place of the asking invocation in the tree of the run."""
@@ -326,6 +328,7 @@ class AskedQuestion(ResponseValue):
         return cls(
             id=question.id,
             run=question.run,
+            task=question.task,
             worker=asked.worker,
             path=asked.place,
             state=_state_of(question),
