@@ -239,8 +239,8 @@ results and files were compared), `failed`, and `rows` of `{"kill", "event", "pa
 "passed", "problems", "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time
 to go on, or null.
 
-`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`, `truncated` (where the
-answer that is the output was cut: `length` or `content_filter`), `files`
+`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`,
+`truncated` (where the answer that is the output was cut: `length` or `content_filter`), `files`
 (`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
