@@ -183,7 +183,8 @@ parts. `approvals --json` and `export` have all of them.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
-files or lines, and `truncated` where its answer was cut. `status` is `completed`, `failed`, `cancelled` or `not done`. `item_counts` counts them: `{"total",
+files or lines, and `truncated` where its answer was cut.
+`status` is `completed`, `failed`, `cancelled` or `not done`. `item_counts` counts them: `{"total",
 "completed", "failed", "not_done"}`. When an item failed, the run itself has `completed`, and yet `is_error` is true,
 `error` is `ItemsFailed`, which names the items, and the exit code is 9. `-o text` prints a line for each item as it
 ends.
