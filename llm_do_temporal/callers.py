@@ -64,6 +64,8 @@ class WorkerRunResult:
     """Amounts that the worker and everything below it spent."""
     run: str
     """The run's id, for `llm-do-temporal show` and the other commands."""
+    truncated: str | None = None
+    """Reason why the answer was cut, `length` or `content_filter`; None: it was not."""
 
 
 class WorkerCall(Coroutine[Any, Any, WorkerRunResult]):

@@ -93,12 +93,18 @@ class Holds:
         if held is None:
             return
         self._answers.remove(held)
+        in_effect = 0
         for question in held.questions:
             try:
                 await self._client.let_take_effect(question.run, UndoInput(id=question.id, by=login_name()))
             except (DecisionRefused, UsageError) as refused:
                 tell(refused.message)
-        tell(f"{held.name}: in effect")
+            else:
+                in_effect += 1
+        if in_effect == len(held.questions):
+            tell(f"{held.name}: in effect")
+        elif in_effect:
+            tell(f"{held.name}: {in_effect} of {len(held.questions)} in effect")
 
     def farewell(self, command: Callable[[str], str]) -> list[str]:
         """Return what a person who leaves is told: what has yet to take effect, and the commands that take it back."""

@@ -137,7 +137,7 @@ def read_json(text: str, option: str) -> Any:
     source = text
     if text.startswith("@"):
         try:
-            source = Path(text[1:]).read_text(encoding="utf-8")
+            source = Path(text[1:]).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"the file '{text[1:]}' given with {option} cannot be read: {reason}") from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class RunOutcome:
     status: Status
     exit_code: int = 0
     output: Any = None
+    truncated: str | None = None
+    """Reason why the answer that is the output was cut; None: it was not."""
     usage: Usage | None = None
     duration_ms: int | None = None
     pending: tuple[dict[str, Any], ...] = ()
@@ -51,6 +54,7 @@ class RunOutcome:
             "status": self.status,
             "is_error": self.error is not None,
             "output": self.output,
+            **truncated_json(self.truncated),
             "run": self.run,
             "usage": usage_json(usage),
             **cost_json(usage),
@@ -60,6 +64,11 @@ class RunOutcome:
             **counts_json(self.counts),
             **({} if self.items is None else {"items": list(self.items)}),
         }
+
+
+def truncated_json(reason: str | None) -> dict[str, str]:
+    """Return the key `truncated` of an output whose answer was cut; nothing for any other."""
+    return {} if reason is None else {"truncated": reason}
 
 
 def usage_json(usage: Usage | None) -> dict[str, int]:
@@ -135,6 +144,8 @@ def report(outcome: RunOutcome, output: OutputFormat) -> int:
         print_json(outcome.as_json(), pretty=output == "json" and sys.stdout.isatty())
     elif outcome.status == "completed" and outcome.items is None:
         print_value(outcome.output)
+    if outcome.truncated is not None:
+        say(f"{PROGRAM}: the result is not whole: {cut_words(outcome.truncated)}")
     if outcome.error is not None:
         say_error(outcome.error)
     return outcome.exit_code
@@ -212,7 +223,8 @@ class ItemLines:
             self._printed_paths.add(item.path)
             result = item.output if item.error is None else item.error["message"]
             text = result if isinstance(result, str) else dump_json(result, pretty=False)
-            print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}", flush=True)
+            cut = "" if item.truncated is None else f"  ({cut_words(item.truncated)})"
+            print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}{cut}", flush=True)
 
 
 def _ends() -> frozenset[str]:

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from llm_do_temporal.client.history.events import ENDS, read_chain
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import BatchItem, item_path
+from llm_do_temporal.messages.batches import BatchItem, item_path, lines_of
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -110,11 +110,10 @@ def items_of_lines(file: Path) -> list[BatchItem]:
     There, text is a prompt and anything else the worker's input. Raises UsageError, with every line that is no JSON.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        numbered = lines_of(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"the file '{file}' given with --each-line cannot be read: {reason}") from error
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise UsageError(f"the file '{file}' given with --each-line has no lines")
     items: list[BatchItem] = []

@@ -182,7 +182,7 @@ async def _started(
     """Start the run and wait for its end."""
     run = await client.start(request, run=run)
     result = await result_with(client, run, callback)
-    return WorkerRunResult(output=result.output, usage=result.usage, run=run)
+    return WorkerRunResult(output=result.output, usage=result.usage, run=run, truncated=result.truncated)
 
 
 def _refuse_workflow_code() -> None:

@@ -105,7 +105,9 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         yield ValidationError(f"{_names(extras)} {verb} not match any of the regexes: {listed}")
     elif not allowed and extras:
         verb = "was" if len(extras) == 1 else "were"
-        yield ValidationError(f"Additional properties are not allowed ({_names(extras)} {verb} unexpected)")
+        meter().steps.spend(len(known) // 8)
+        allows = f"; allowed are {_names(known)}" if known else ""
+        yield ValidationError(f"Additional properties are not allowed ({_names(extras)} {verb} unexpected){allows}")
 
 
 def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -50,15 +50,24 @@ def schema_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None =
 def find_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None = None) -> list[str]:
     """Return the problems of `value` like `schema_problems`, but raise UnusableSchema for an unusable schema."""
     try:
-        allowed = Steps() if steps is None else steps
-        allowed.spend(1)
-        compiled = _compiled(schema)
-        with _bounded(value, compiled, allowed):
-            errors: list[ValidationError] = list(islice(compiled.validator.iter_errors(value), _MAX_PROBLEMS))
+        return described(find_errors(schema, value, steps))
     except TooMuchWork as error:
         return [str(error)]
-    errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
-    return [f"{_place(error.absolute_path)}{error.message[:300]}" for error in errors]
+
+
+def find_errors(schema: Mapping[str, Any], value: Any, steps: Steps | None) -> list[ValidationError]:
+    """Return the first 100 errors of a value. Raises UnusableSchema, TooMuchWork."""
+    allowed = Steps() if steps is None else steps
+    allowed.spend(1)
+    compiled = _compiled(schema)
+    with _bounded(value, compiled, allowed):
+        return list(islice(compiled.validator.iter_errors(value), _MAX_PROBLEMS))
+
+
+def described(errors: Iterable[ValidationError]) -> list[str]:
+    """Return errors as problems, a line each, in the order of their places."""
+    ordered = sorted(errors, key=lambda error: [str(part) for part in error.absolute_path])
+    return [f"{_place(error.absolute_path)}{error.message[:300]}" for error in ordered]
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:

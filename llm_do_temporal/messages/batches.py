@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
 from pydantic_core import from_json
 
-from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty
+from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500
 """Temporal takes at most 2,000 open children of one workflow; a desk answers all of these."""
+
+
+BOM = "\ufeff"
+"""Mark that some programs write at the beginning of a file."""
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Return the lines that are not blank, with their numbers, counted from 1, and without a mark at their beginnings.
+
+    Only carriage returns and line feeds end a line: JSON may have every other separator within a text.
+    """
+    lines = ((number, line.lstrip(BOM)) for number, line in enumerate(_LINE_END.split(text), 1))
+    return [(number, line) for number, line in lines if line.strip()]
 
 
 def item_path(number: int) -> str:
@@ -62,6 +78,8 @@ class ItemResult(Message):
     """Name of the error's class, for one that failed."""
     message: str | None = None
     """The beginning of the error."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why its answer was cut; None: it was not."""
 
 
 class ItemCounts(Message):

@@ -17,6 +17,7 @@ from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup
@@ -157,6 +158,8 @@ class RunResult(Message):
     """Time that the run's questions waited; None where it had none."""
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """All changes of a run whose changes stay aside; None: it is no such run, or changed nothing."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why the answer that is the output was cut; None: it was not."""
 
 
 class InvocationResult(Message):
@@ -166,6 +169,8 @@ class InvocationResult(Message):
     usage: Usage
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """Layer as the invocation leaves it to its caller; None: it has no layer from its caller, or changed nothing."""
+    truncated: CutReason | None = Field(default=None, exclude_if=is_none)
+    """Reason why the answer that is the output was cut; None: it was not."""
 
 
 class InvocationMemo(Message):

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal, UsageError
-from llm_do_temporal.messages.batches import BatchItem, InputFiles
+from llm_do_temporal.messages.batches import BatchItem, InputFiles, lines_of
 from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_LINES_BYTES, MAX_READ_ITEMS, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
@@ -124,7 +124,7 @@ class InputReader:
         if len(data) > MAX_LINES_BYTES:
             raise UsageError(f"the file '{path}' has more than {MAX_LINES_BYTES} bytes of lines")
         try:
-            lines = [(at, line) for at, line in enumerate(data.decode().splitlines(), 1) if line.strip()]
+            lines = lines_of(data.decode())
         except UnicodeDecodeError as error:
             raise UsageError(f"the lines of '{path}' cannot be read: it is not UTF-8 text") from error
         if len(lines) > MAX_READ_ITEMS:

@@ -142,6 +142,8 @@ happened:
 - `status` is `completed`, `failed`, `cancelled`, `waiting` (exit 3) or `running` (exit 6, or detached); `type` is
   `run.` and the status.
 - `output` is the worker's text, or its structured value. `run` is null where no run was started.
+- `truncated` is there where the answer that is the output was cut: `length` or `content_filter`. With `-o text`, stderr
+  has a line about it.
 - `usage` is that of the whole tree; `tool_calls` counts the calls that models asked for, whatever became of them.
 - `cost_usd` is what the turns with a known price have cost, null where there was none; `unpriced_models` lists the
   models of the others.
@@ -181,7 +183,8 @@ parts. `approvals --json` and `export` have all of them.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
-files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. `item_counts` counts them: `{"total",
+files or lines, and `truncated` where its answer was cut.
+`status` is `completed`, `failed`, `cancelled` or `not done`. `item_counts` counts them: `{"total",
 "completed", "failed", "not_done"}`. When an item failed, the run itself has `completed`, and yet `is_error` is true,
 `error` is `ItemsFailed`, which names the items, and the exit code is 9. `-o text` prints a line for each item as it
 ends.
@@ -193,6 +196,7 @@ ends.
   {
     "id": "a1",
     "run": "notes-4be3a1f0",
+    "task": "Note that I need milk.",
     "worker": "notes",
     "path": "main",
     "tool": "write_file",
@@ -236,7 +240,8 @@ results and files were compared), `failed`, and `rows` of `{"kill", "event", "pa
 "passed", "problems", "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time
 to go on, or null.
 
-`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`, `files`
+`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`,
+`truncated` (where the answer that is the output was cut: `length` or `content_filter`), `files`
 (`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,

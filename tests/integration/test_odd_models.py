@@ -134,11 +134,12 @@ async def test_a_turn_too_large_to_send_fails_the_run_and_says_what_to_do(
     assert "smaller parts" in str(ended.value.next_step)
 
 
-async def test_a_model_that_never_gets_the_arguments_right_fails_its_run(place: Place) -> None:
-    main = scripted(*[call("read_file", file="/a.txt")] * 4, "Never.")
+async def test_a_model_that_never_gets_the_arguments_right_is_given_up_after_twenty_answers(place: Place) -> None:
+    main = scripted(*[call("read_file", file="/a.txt")] * 20, "Never.")
     place.worker("main", main, toolsets=FILES)
-    with pytest.raises(ModelFailed, match="'read_file' exceeded max retries count of 3"):
+    with pytest.raises(ModelFailed, match="the calls of the model's last 20 answers were all wrong"):
         await place.run("main")
+    assert len(main.requests) == 20
 
 
 async def test_a_result_too_large_to_be_kept_fails_the_run_at_once(

@@ -94,6 +94,9 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
         place.started.append(started.run)
         assert (await runs.wait(started.run)).state == "waiting"
         (asked,) = await runs.questions(started.run)
+        assert asked.task == "go"
+        assert (await place.client.approvals(started.run))[0].as_json()["task"] == "go"
+        assert [one.task for one in await place.client.questions(started.run)] == ["go"]
         assert (await runs.decide(asked, Answer.model_validate({"decision": "approve"}))).state == "decided"
         with pytest.raises(DecisionRefused, match="by ada"):
             await runs.decide(asked, Answer.model_validate({"decision": "reject"}))

@@ -164,11 +164,11 @@ async def test_a_run_without_items_completes_and_says_that_there_was_nothing(pla
 
 async def test_lines_of_a_file_are_items_and_those_of_another_kind_are_inputs(place: Place) -> None:
     reader(place)
-    put(place, "lines.txt", "one\n\ntwo\n")
-    put(place, "rows.jsonl", '"text"\n{"n": 1}\n')
+    put(place, "lines.txt", "\ufeffone\n\ntwo\n")
+    put(place, "rows.jsonl", '\ufeff"te\u2028xt"\n{"n": 1}\n')
     for file, wanted in (
         ("lines.txt", [("one", None), ("two", None)]),
-        ("rows.jsonl", [("text", None), ("", {"n": 1})]),
+        ("rows.jsonl", [("te\u2028xt", None), ("", {"n": 1})]),
     ):
         name = await made(place, reads=reads(place, each_line=file))
         run = await triggered(place, name)

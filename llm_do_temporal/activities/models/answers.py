@@ -32,6 +32,7 @@ from llm_do_temporal.messages.sizes import (
     QUOTED_CHARS,
     UNFIT,
 )
+from llm_do_temporal.policy.cuts import CUT, cut_reason
 
 MAX_NAME_CHARS = 64
 """Longest name of a tool that all providers take."""
@@ -67,6 +68,17 @@ def storable(
     if size > MAX_ANSWER_BYTES:
         raise ModelFailed(f"the model's answer has {size} bytes; at most {MAX_ANSWER_BYTES} can be kept")
     return answer
+
+
+def without_half_call(answer: ModelResponse) -> ModelResponse:
+    """Return the answer, with a call in which it was cut made into one that is not carried out.
+
+    Its arguments may be JSON all the same: some servers close the brackets, and some leave out all of them.
+    """
+    reason, last = cut_reason(answer.finish_reason), answer.parts[-1] if answer.parts else None
+    if reason is None or not isinstance(last, ToolCallPart):
+        return answer
+    return replace(answer, parts=[*answer.parts[:-1], replace(last, args={CUT: reason})])
 
 
 def _size(answer: ModelResponse) -> int:

@@ -25,7 +25,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
-from llm_do_temporal.activities.models.answers import storable
+from llm_do_temporal.activities.models.answers import storable, without_half_call
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
@@ -137,7 +137,7 @@ class TurnModel(WrapperModel):
         """Return the answer as the history gets it: counted, priced, marked, and with the turn's content key."""
         sent, _, parameters = asked
         answer, estimated = counted(answer, sent, parameters)
-        answer = with_result(answer, parameters)
+        answer = with_result(without_half_call(answer), parameters)
         stored = priced(storable(answer, parameters, sent), self.wrapped, batched=batched)
         if estimated:
             stored = marked(stored)

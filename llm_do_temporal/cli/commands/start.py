@@ -340,7 +340,7 @@ def read_prompt(prompt: str | None) -> str:
     if prompt != STDIN:
         return prompt or ""
     try:
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UsageError(
             f"the prompt on stdin is not UTF-8 text: {error.reason}", next_step="Attach files with -a FILE."

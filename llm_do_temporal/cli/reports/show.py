@@ -11,7 +11,15 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from llm_do_temporal.cli.output import case_json, cost_json, counts_json, dump_json, duration_ms, usage_json
+from llm_do_temporal.cli.output import (
+    case_json,
+    cost_json,
+    counts_json,
+    dump_json,
+    duration_ms,
+    truncated_json,
+    usage_json,
+)
 from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
 from llm_do_temporal.cli.text import visible_block, visible_line
@@ -125,7 +133,8 @@ def _block(title: str, text: str) -> list[RenderableType]:
 def _result(facts: RunFacts) -> list[RenderableType]:
     if not facts.has_result or facts.output is None:
         return []
-    return _block("result", facts.output if isinstance(facts.output, str) else dump_json(facts.output, pretty=True))
+    title = f"result, not whole: {facts.cut_words}" if facts.truncated else "result"
+    return _block(title, facts.output if isinstance(facts.output, str) else dump_json(facts.output, pretty=True))
 
 
 def _files(story: Story) -> list[RenderableType]:
@@ -162,6 +171,7 @@ def _story_json(story: Story) -> dict[str, Any]:
         "prompt": facts.prompt,
         "input": facts.input,
         "output": facts.output,
+        **truncated_json(facts.truncated),
         "files": {"given": given, "written": written},
         "taken_back": [
             {"id": one.id, "decision": one.decision, "by": one.by, "at": one.at.isoformat()} for one in story.taken_back

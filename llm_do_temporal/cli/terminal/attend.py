@@ -270,7 +270,7 @@ class _RunSession:
             if not isinstance(error.__cause__, WorkflowFailureError):
                 raise
             return failure(error, run=self._run, view=view)
-        seen = RunOutcome(self._run, "completed", output=result.output, **seen_of(view))
+        seen = RunOutcome(self._run, "completed", output=result.output, truncated=result.truncated, **seen_of(view))
         seen = replace(seen, usage=result.usage)
         failed = failed_items(view.items.values())
         if not failed:

@@ -25,6 +25,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
+from llm_do_temporal.policy.cuts import cut_reason
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage, Outcome
 from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
 from llm_do_temporal.policy.layers.carried import CarriedLayer
@@ -67,6 +68,7 @@ class CaseReader:
         files = await asyncio.to_thread(self._files, case)
         read = CaseFacts(
             output=facts.output if facts.has_result else None,
+            truncated=cut_reason(facts.truncated),
             error=None if facts.has_result else _error(view, case),
             usage=_usage(view.usage),
             seconds=_seconds(view),

@@ -38,6 +38,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
 from llm_do_temporal.messages.effects import HoldNews, UndoNews
+from llm_do_temporal.messages.runs import first_line
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 _SAME_TIME = timedelta(milliseconds=1)
@@ -61,10 +62,12 @@ class Question:
     """Decision that has not taken effect, and can be taken back by whoever decided; None: there is none."""
     undone: tuple[UndoneDecision, ...] = ()
     """Decisions that were taken back."""
+    task: str = ""
+    """First line of the run's prompt; empty where there is none, or it is kept elsewhere."""
 
     @classmethod
-    def of(cls, approval: Approval, run: str) -> Question:
-        """Return the question as the desk of this run keeps it."""
+    def of(cls, approval: Approval, run: str, task: str = "") -> Question:
+        """Return the question as the desk of this run keeps it; `task` is the first line of the run's prompt."""
         return cls(
             id=approval.id,
             run=run,
@@ -75,6 +78,7 @@ class Question:
             withdrawn=approval.withdrawn,
             held=approval.held,
             undone=approval.undone,
+            task=task,
         )
 
     @property
@@ -98,6 +102,7 @@ class Question:
         return {
             "id": self.id,
             "run": self.run,
+            "task": self.task,
             "worker": request.worker,
             "path": request.path,
             "tool": request.tool,
@@ -134,7 +139,14 @@ async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> DeskAccoun
     async for event in events:
         reader.take(event)
     state = reader.state
-    return DeskAccount([Question.of(one, run) for one in (*reader.archive, *state.approvals)], list(state.grants))
+    approvals = (*reader.archive, *state.approvals)
+    return DeskAccount([Question.of(one, run, reader.task) for one in approvals], list(state.grants))
+
+
+def _task_of(started: HistoryEvent) -> str:
+    payloads = started.workflow_execution_started_event_attributes.input.payloads
+    prompt = "" if any(map(is_kept_outside, payloads)) else first_object(payloads).get("prompt")
+    return first_line(prompt) if isinstance(prompt, str) else ""
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,8 @@ class _Reader:
     def __init__(self) -> None:
         self.archive: tuple[Approval, ...] = ()
         """Questions from before the run was continued as new."""
+        self.task = ""
+        """First line of the run's prompt."""
         self._state = DeskState()
         """The desk, with grants that were taken back since."""
         self._revoked: dict[str, _Revocation] = {}
@@ -204,8 +218,9 @@ class _Reader:
             self._take_signal(event.workflow_execution_signaled_event_attributes)
 
     def _begin(self, event: HistoryEvent) -> None:
-        """Take over what the run had settled before its workflow was continued as new."""
+        """Take in the task, and what the run had settled before its workflow was continued as new."""
         started = event.workflow_execution_started_event_attributes
+        self.task = _task_of(event)
         if not started.continued_execution_run_id:
             return
         if any(is_kept_outside(payload) for payload in started.input.payloads):

@@ -14,6 +14,7 @@ from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from llm_do_temporal.messages.runs import StartRunInput, first_line
+from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
@@ -36,6 +37,8 @@ class RunFacts:
     error: str = ""
     next_step: str = ""
     """Advice that came with the error."""
+    truncated: str | None = None
+    """Reason why the answer that is the output was cut; None: it was not."""
 
     @property
     def task(self) -> str:
@@ -53,6 +56,16 @@ class RunFacts:
         if self.outcomes:
             return tuple((one.name, one.message or "") for one in self.outcomes if one.status == "failed")
         return tuple((item.name, item.unusable) for item in self.items if item.unusable)
+
+    @property
+    def cuts(self) -> tuple[tuple[str, str], ...]:
+        """Items of a batch whose answers were cut, as name and reason."""
+        return tuple((one.name, cut_words(one.truncated)) for one in self.outcomes if one.truncated)
+
+    @property
+    def cut_words(self) -> str:
+        """Clause that says that the result is not whole, and why; empty: it is."""
+        return "" if self.truncated is None else cut_words(self.truncated)
 
     @property
     def all_attachments(self) -> tuple[Attachment, ...]:
@@ -105,6 +118,7 @@ def facts_at_end(facts: RunFacts, last: HistoryEvent) -> RunFacts:
         outcomes=tuple(_outcomes(result.get("items"))),
         error=failure.message,
         next_step=str(told.get("next_step") or ""),
+        truncated=cut_reason(result.get("truncated")),
     )
 
 

@@ -13,6 +13,7 @@ from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.policy.cuts import cut_reason
 
 _OPEN = "not done"
 
@@ -28,6 +29,8 @@ class Item:
     output: Any = None
     error: dict[str, Any] | None = None
     """`code`, `message` and `next`, like the error of a run."""
+    truncated: str | None = None
+    """Reason why its answer was cut; None: it was not."""
     usage: Usage = field(default_factory=Usage)
     """Usage of the item's worker and everything below it."""
 
@@ -41,6 +44,7 @@ class Item:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
             result = first_object(event.workflow_execution_completed_event_attributes.result.payloads)
             self.status, self.output, self.usage = "completed", result.get("output"), _usage(result.get("usage"))
+            self.truncated = cut_reason(result.get("truncated"))
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             failure = event.workflow_execution_failed_event_attributes.failure
             told = first_object(failure.application_failure_info.details.payloads)
@@ -75,6 +79,7 @@ class Item:
             "path": self.path,
             "status": self.status,
             "output": self.output,
+            **({} if self.truncated is None else {"truncated": self.truncated}),
             "error": self.error,
             "usage": self.usage.model_dump(include=counts) | guess,
             "cost_usd": cost,

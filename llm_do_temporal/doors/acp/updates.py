@@ -21,6 +21,7 @@ from llm_do_temporal.doors.acp.calls import KINDS
 from llm_do_temporal.doors.forms import form_schema
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.messages.base import ENTRY_PATH
+from llm_do_temporal.policy.cuts import cut_words
 
 APPROVE, REMEMBER, REJECT, FORM = "approve", "approve-always", "reject", "form"
 OPTIONS = (
@@ -76,11 +77,14 @@ def end_of(run: Run, *, said: bool) -> AgentMessageChunk | None:
     """Return the last words about a run that has ended; None where its result was said already."""
     if run.error is not None:
         return update_agent_message_text(f"The run {run.run} has ended: {run.error.message}\n")
+    words = ""
     if isinstance(run.output, str):
-        return None if said else update_agent_message_text(run.output)
-    if run.output is None:
-        return None
-    return update_agent_message_text(f"```json\n{json.dumps(run.output, ensure_ascii=False, indent=1)}\n```\n")
+        words = "" if said else run.output
+    elif run.output is not None:
+        words = f"```json\n{json.dumps(run.output, ensure_ascii=False, indent=1)}\n```\n"
+    if run.truncated is not None:
+        words += f"\n\nThis result is not whole: {cut_words(run.truncated)}.\n"
+    return update_agent_message_text(words) if words else None
 
 
 def _content(question: AskedQuestion) -> list[Any]:

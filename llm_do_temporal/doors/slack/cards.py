@@ -14,6 +14,7 @@ from llm_do_temporal.doors.slack_workspace.channel import CARD_EVENT, END_EVENT,
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.doors.words import circumstances_words, headline_words, spent_words, vote_words
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.notifications import link_to
 from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
 
@@ -77,6 +78,8 @@ def end_message(run: Run) -> dict[str, Any]:
         words = run.error.message
     pieces, is_whole = _pieces(words if run.output is not None or run.error is not None else "")
     blocks = [_section(headline), *_sections(pieces)]
+    if run.truncated is not None:
+        blocks.append(_section(f"The result is not whole: {cut_words(run.truncated)}."))
     if not is_whole:
         blocks.append(_section(f"… `llm-do-temporal result {run.run}` prints the whole."))
     blocks.append({"type": "context", "elements": [plain(spent_words(run))]})

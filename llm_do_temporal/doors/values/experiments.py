@@ -12,6 +12,7 @@ from llm_do_temporal.client.evaluations.start import BegunExperiment
 from llm_do_temporal.doors.values.base import RequestBody, ResponseValue
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.experiments.results import CaseResult, MetricFigures
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.evaluations.comparison import Comparison
 from llm_do_temporal.policy.evaluations.facts import CaseError, CaseUsage
 from llm_do_temporal.policy.evaluations.spec import MAX_REPEATS
@@ -120,6 +121,8 @@ class ExperimentCaseResult(ResponseValue):
     origin: str
     """Experiment that it was taken over from; empty: it was run for this one."""
     output: Json
+    truncated: CutReason | None = None
+    """Reason why the answer was cut; null: it was not."""
     error: CaseError | None
     scores: dict[str, bool | float | str]
     reasons: dict[str, str]
@@ -139,6 +142,7 @@ class ExperimentCaseResult(ResponseValue):
             run=result.run,
             origin=result.origin,
             output=without_keys(facts.output),
+            truncated=facts.truncated,
             error=None if facts.error is None else CaseError.model_validate(without_keys(facts.error.model_dump())),
             scores={one.name: one.value for one in scores.scores},
             reasons=without_keys({one.name: one.reason for one in scores.scores if one.reason}),

@@ -30,6 +30,7 @@ from llm_do_temporal.messages.definitions import ReviewMode
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.kinds.grants import KindGrant
 from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
@@ -228,6 +229,8 @@ class Run(ResponseValue):
     """Run whose answers it reuses; empty: it is no fork."""
     output: Json = None
     """Result of a completed run; null in lists and in answers to a start or a cancellation."""
+    truncated: CutReason | None = None
+    """Reason why the answer that is the output was cut: `length` or `content_filter`; null: it was not."""
     usage: Usage | None = None
     """Amounts that a completed run has spent; null otherwise."""
     error: Failure | None = None
@@ -250,6 +253,7 @@ class Run(ResponseValue):
             items=summary.items,
             fork_of=summary.fork_of,
             output=None if result is None else result.output,
+            truncated=None if result is None else result.truncated,
             usage=None if result is None else result.usage,
             error=None if error is None else Failure.of(error),
         )
@@ -290,6 +294,8 @@ class AskedQuestion(ResponseValue):
 
     id: str
     run: str
+    task: str = ""
+    """First line of the run's prompt; empty where there is none."""
     worker: str
     path: str
     """Place of the asking invocation in the tree of the run."""
@@ -322,6 +328,7 @@ class AskedQuestion(ResponseValue):
         return cls(
             id=question.id,
             run=question.run,
+            task=question.task,
             worker=asked.worker,
             path=asked.place,
             state=_state_of(question),

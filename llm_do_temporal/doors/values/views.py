@@ -11,6 +11,7 @@ from llm_do_temporal.doors.values.runs import Failure
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.policy.cuts import CutReason
 
 
 class TreeNode(ResponseValue):
@@ -90,6 +91,8 @@ class ItemOutcome(ResponseValue):
     state: str
     """`completed`, `failed`, `cancelled` or `not done`."""
     output: Json
+    truncated: CutReason | None = None
+    """Reason why its answer was cut; null: it was not."""
     error: Failure | None
     usage: Usage
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.values import Value
 
 Json: TypeAlias = Any
@@ -78,6 +79,8 @@ class CaseFacts(Value):
 
     output: Json = None
     """The worker's text, or its structured value."""
+    truncated: CutReason | None = None
+    """Reason why the answer was cut; None: it was not."""
     error: CaseError | None = None
     usage: CaseUsage = CaseUsage()
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)

@@ -28,6 +28,7 @@ from llm_do_temporal.workflows.invocation.capabilities import (
     OutputCheck,
     ServerSideTools,
     ToolCallCount,
+    WrongCalls,
     go_on_as_new,
 )
 from llm_do_temporal.workflows.invocation.turn_spans import TurnSpans
@@ -35,10 +36,11 @@ from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
-TOOL_RETRIES = 3
-"""Largest number of times that a model may correct the arguments of one call."""
 OUTPUT_RETRIES = 3
 """Largest number of times that a model may correct its structured output."""
+
+_NEVER_USED_UP = 1_000_000
+"""Retries of tools that do not exist; `Slips` counts them."""
 
 
 class LeanRunContext(TemporalRunContext[Any]):
@@ -87,13 +89,14 @@ reads them."""
 AGENT: Agent[object, Any] = Agent(
     "placeholder:none",
     name=AGENT_NAME,
-    retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+    retries={"tools": _NEVER_USED_UP, "output": OUTPUT_RETRIES},
     capabilities=[
         TurnSpans(),
         ResolveModelId(build_model),
         ResolveAttachments(),
         OutputCheck(),
         ToolCallCount(),
+        WrongCalls(),
         ServerSideTools(),
         HiddenTools(),
         ModelFallback(),

@@ -11,13 +11,14 @@ from typing import Any, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import RetryModelRequest
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
+from pydantic_ai.exceptions import ModelRetry, RetryModelRequest
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.output import OutputContext
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import AgentNativeTool
+from pydantic_ai.tools import AgentNativeTool, ToolDefinition
+from pydantic_core import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
@@ -25,6 +26,7 @@ from llm_do_temporal.activities.models.reuse.recorded_turns import origin_of
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING
 from llm_do_temporal.workflows.invocation.conversation import check_size
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
+from llm_do_temporal.workflows.invocation.slips import failed_if_used_up, read_again, words_of
 from llm_do_temporal.workflows.runtime.metrics import count_turn
 
 SERVER_SIDE_TOOLS = ("web_search", "web_fetch", "code_execution", "image_generation")
@@ -52,6 +54,34 @@ class ToolCallCount(AbstractCapability[Any]):
         """See AbstractCapability."""
         running_invocation().count_tool_calls(response)
         return response
+
+
+class WrongCalls(AbstractCapability[Any]):
+    """Judges arguments that are no JSON object, and a model that makes wrong calls alone."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability. Raises ModelFailed."""
+        if workflow.in_workflow():
+            running_invocation().check_slips()
+        return request_context
+
+    async def on_tool_validate_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        error: ValidationError | ModelRetry,
+    ) -> dict[str, Any]:
+        """See AbstractCapability. Raises ToolFailed where the model may not correct the call once more."""
+        try:
+            return read_again(args, error)
+        except (ValidationError, ModelRetry):
+            failed_if_used_up(ctx, words_of(error))
+            raise
 
 
 class ServerSideTools(AbstractCapability[Any]):

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_ai import RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
+from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
 from pydantic_ai.toolsets import FunctionToolset
@@ -29,9 +29,10 @@ from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.reviews import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget.ledger import Action
+from llm_do_temporal.policy.cuts import CutReason, cut_reason
 from llm_do_temporal.policy.layers.carried import CarriedLayer
 from llm_do_temporal.policy.reuse.keys import ending_key
-from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
+from llm_do_temporal.workflows.invocation.agent import AGENT
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
 from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
@@ -40,6 +41,7 @@ from llm_do_temporal.workflows.invocation.desk_client import DeskClient
 from llm_do_temporal.workflows.invocation.first_message import first_message
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
 from llm_do_temporal.workflows.invocation.output import checked_output
+from llm_do_temporal.workflows.invocation.slips import TOOL_RETRIES, Slips, failed_if_used_up
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, explain_agent
@@ -107,8 +109,9 @@ class Invocation:
         """Turns of its own that were reused; None: none."""
         self._turn_key = ""
         """Content key of the newest turn."""
-        self._cut_off = False
-        """Whether the newest answer stopped because it was too long."""
+        self._cut: CutReason | None = None
+        """Reason why the newest answer was cut; None: it was not."""
+        self._slips = Slips()
         self._below = before.below
         self._delegator = Delegator(
             invocation,
@@ -187,8 +190,8 @@ class Invocation:
                 # No two parts of a conversation may have the same id.
                 said, history, run_id = words, result.all_messages(), f"{run_id}+"
         except AGENT_ERRORS as error:
-            raise explain_agent(error, cut_off=self._cut_off) from error
-        return InvocationResult(output=result.output, usage=self.usage, layer=self._left_layer())
+            raise explain_agent(error, cut_off=self._cut == "length") from error
+        return InvocationResult(output=result.output, usage=self.usage, layer=self._left_layer(), truncated=self._cut)
 
     async def _words_of_review(self) -> str:
         """Review what the layer has, and return words for the model about what was not accepted; empty: it may end."""
@@ -215,14 +218,23 @@ class Invocation:
             creation.offer(made)
 
     def count_tool_calls(self, response: ModelResponse) -> None:
-        """Add the tool calls of an answer; giving the structured output is none."""
+        """Add the tool calls of an answer; giving the structured output is none.
+
+        Raises ModelFailed where the model is cut within its calls again and again.
+        """
+        self._gate.has_accepted = False
         self._turn_key = turn_key_of(response.metadata)
         self._gate.begin_answer(self._turn_key)
         origin = origin_of(response.metadata)
         if origin is not None:
             self._saved = origin.saved.plus(self._saved)
-        self._cut_off = response.finish_reason == "length"
+        self._cut = cut_reason(response.finish_reason)
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
+        self._slips.take(response, {*self._dispatch.tools, OUTPUT_TOOL})
+
+    def check_slips(self) -> None:
+        """See RunningInvocation."""
+        self._slips.check(has_accepted=self._gate.has_accepted)
 
     @property
     def usage(self) -> Usage:
@@ -311,7 +323,11 @@ class Invocation:
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
-            outcome = await self._gate.call(tool, args, context.tool_call_id)
+            try:
+                outcome = await self._gate.call(tool, args, context.tool_call_id)
+            except ModelRetry as error:
+                failed_if_used_up(context, error.message)
+                raise
             spent = outcome.usage
             self.lease.add_below(spent)
             self._below = self._below.plus(spent)

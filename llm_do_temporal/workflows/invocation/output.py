@@ -13,6 +13,7 @@ from llm_do_temporal.messages.activities import CHECK_OUTPUT
 from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.messages.sizes import UNFIT
+from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
 
@@ -28,9 +29,11 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
     schema = invocation.worker.output_schema
     if schema is None:
         return output
-    number = _unfit(output)
+    number, reason = _marked(output, UNFIT), _marked(output, CUT)
     if number is not None:
         raise ModelRetry(f"The result holds a number that JSON does not have or that is too large: {number}")
+    if reason is not None:
+        raise ModelRetry(f"{cut_words(reason).capitalize()} within the result. Give it again, shorter.")
     _hold_against(schema, output, invocation.worker.name)
     if invocation.worker.output_ref is None:
         return output
@@ -41,9 +44,9 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
     return output if find_problems(schema, checked.value) else checked.value
 
 
-def _unfit(output: Any) -> str | None:
-    """Return the number, and its place, for which the model's arguments were not kept; None: they were."""
-    return cast("dict[str, Any]", output).get(UNFIT) if isinstance(output, dict) else None
+def _marked(output: Any, mark: str) -> Any:
+    """Return the value of a key that stands for arguments which were not kept; None: it is not there."""
+    return cast("dict[str, Any]", output).get(mark) if isinstance(output, dict) else None
 
 
 def _hold_against(schema: dict[str, Any], output: Any, worker: str) -> None:

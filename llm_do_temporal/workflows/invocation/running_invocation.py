@@ -38,6 +38,10 @@ class RunningInvocation(Protocol):
         """Add the tool calls of an answer."""
         ...
 
+    def check_slips(self) -> None:
+        """Raise ModelFailed before a turn where the model does nothing but wrong calls."""
+        ...
+
     def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
         """The tool of this kind that the model's provider runs; None where the worker has none."""
         ...

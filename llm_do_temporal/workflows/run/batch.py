@@ -144,7 +144,7 @@ class BatchWork:
             self.done[number] = ItemResult(name=item.name, status="failed", code=error.code, message=message)
         else:
             self.usage = self.usage.plus(result.usage)
-            self.done[number] = ItemResult(name=item.name, status="completed")
+            self.done[number] = ItemResult(name=item.name, status="completed", truncated=result.truncated)
 
     async def _invocation(self, number: int, item: BatchItem) -> InvokeWorkerInput:
         start, worker = self._start, self._entry.worker

@@ -148,7 +148,7 @@ class LlmDoRun:
         self._desk.serve_near(invocation)
         result = await invocation.run()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return RunResult(output=result.output, usage=result.usage, layer=result.layer)
+        return RunResult(output=result.output, usage=result.usage, layer=result.layer, truncated=result.truncated)
 
     async def _entry(self, start: StartRunInput) -> InvokeWorkerInput:
         """Return the invocation that the run begins with; of a batch, that which its items are made from."""

@@ -6,17 +6,21 @@ passes here and leaves as an `ApplicationError` that carries code, message and n
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
     ModelAPIError,
+    ModelRetry,
     OutputTokenLimitExceeded,
+    ToolRetryError,
     UnexpectedModelBehavior,
     UsageLimitExceeded,
     UserError,
 )
+from pydantic_core import ValidationError
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -41,6 +45,8 @@ from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS, TOO_LARGE
 
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
+_ADDRESS = re.compile(r"[^.\n]*\bhttps://(?:errors\.)?pydantic\.dev\S*")
+"""Sentence that names a page of a library's documentation."""
 _NOT_IN_TIME = "it did not finish in time and was given up"
 
 
@@ -86,8 +92,24 @@ def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
             next_step="Set a larger `max_tokens` in `model_settings`, or have it answer in smaller parts.",
         )
     if isinstance(error, UnexpectedModelBehavior):
-        return ModelFailed(f"the model's answers could not be used: {error}")
+        return ModelFailed(f"the model's answers could not be used: {_problem_of(error)}")
     return RunFailed(str(error))
+
+
+def _problem_of(error: UnexpectedModelBehavior) -> str:
+    """Return what was wrong with the last answer: the error itself counts tries, and names another project's pages."""
+    cause = error.__cause__
+    if isinstance(cause, ToolRetryError):
+        told: Any = cause.__cause__ if isinstance(cause.__cause__, ValidationError) else cause.tool_retry.content
+    else:
+        told = cause
+    if isinstance(told, ValidationError):
+        problems = told.errors(include_url=False, include_context=False, include_input=False)[:5]
+        told = f"the result is not valid: {'; '.join(problem['msg'] for problem in problems)}"
+    if isinstance(told, ModelRetry):
+        told = told.message
+    said = told if isinstance(told, str) else str(error)
+    return _ADDRESS.sub("", said)[:QUOTED_CHARS]
 
 
 def fallback_hint(error: BaseException) -> OtherModel | None:

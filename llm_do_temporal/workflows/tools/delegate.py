@@ -21,8 +21,9 @@ from llm_do_temporal.messages.activities import BUILD_INPUT, LOAD_WORKER
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, PinnedWorker
 from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
-from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget.limits import limited_by
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
@@ -200,7 +201,7 @@ class Delegator:
             found = (await self.record.look_up(key)).call
             if found is not None and found.result is not None:
                 output = call.shape(found.result.output) if call.shape else found.result.output
-                return ToolOutcome(output, saved_by(found))
+                return ToolOutcome(output, saved_by(found), note=_cut_note(worker.name, found.result))
         invocation = InvokeWorkerInput(
             run=caller.run,
             path=path,
@@ -229,7 +230,13 @@ class Delegator:
             return ToolOutcome(usage=spent_before(error), failure=failure)
         output = call.shape(result.output) if call.shape else result.output
         note = "" if self.layer is None or fork is None else await self.layer.join(fork, result.layer)
-        return ToolOutcome(output, result.usage, note=note)
+        notes = (note, _cut_note(worker.name, result))
+        return ToolOutcome(output, result.usage, note="\n".join(filter(None, notes)))
+
+
+def _cut_note(worker: str, result: InvocationResult) -> str:
+    """Return a note for the caller's model about an answer that was cut; empty: it was not."""
+    return "" if result.truncated is None else f"This answer of '{worker}' is not whole: {cut_words(result.truncated)}."
 
 
 def digest_of_worker(worker: PinnedWorker) -> str:

@@ -28,18 +28,20 @@ from llm_do_temporal.errors import (
     RunAborted,
     ShownDiffers,
 )
-from llm_do_temporal.json_schema import Steps, schema_problems
+from llm_do_temporal.json_schema import Steps, read_value, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.experiments.forks import RecordedCall
 from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED, UNFIT
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
+from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
 from llm_do_temporal.policy.uses import canonical
 from llm_do_temporal.workflows.runtime.call_keys import carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
+from llm_do_temporal.workflows.runtime.patches import READS_ARGUMENTS, is_patched
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, unknown_outcome
 from llm_do_temporal.workflows.tools.gated_tool import (
@@ -127,6 +129,8 @@ class Gate:
         self._settings = settings
         self._desk = desk
         self._steps = Steps()
+        self.has_accepted = False
+        """Whether the arguments of a call were accepted since this was last set to False."""
 
     def begin_answer(self, turn_key: str = "") -> None:
         """Begin a model's next answer: the checks of all its calls together may take the steps of one validation.
@@ -159,27 +163,29 @@ class Gate:
         No other exception leaves but a cancellation and errors that Temporal has to see: it would fail the workflow's
         task, which is then tried for ever.
         """
+        args, problem = _read_arguments(tool, args, steps)
         with tool_span(tool.name, args, call_id) as span:
-            outcome = await self._carry_out(tool, args, steps)
+            outcome = await self._carry_out(tool, args, problem)
             tell_outcome(span, outcome.value, outcome.failure)
         return outcome
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> ToolOutcome:
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], problem: str) -> ToolOutcome:
         key = "" if self._record is None else self._record.key_of(tool.name, args)
         with carried_out(key):
-            return await self._reused_or_done(tool, args, steps, key)
+            return await self._reused_or_done(tool, args, problem, key)
 
-    async def _reused_or_done(
-        self, tool: GatedTool, args: dict[str, Any], steps: Steps | None, key: str
-    ) -> ToolOutcome:
+    async def _reused_or_done(self, tool: GatedTool, args: dict[str, Any], problem: str, key: str) -> ToolOutcome:
         try:
             call = _Call(args)
             if self._record is not None:
                 found = await _explained(self._record.look_up(key))
                 if found.call is not None:
+                    self.has_accepted = True
                     return _taken_over(tool, args, found.call)
                 call.asks, call.doubtful = found.asks, found.doubtful
-            _check_arguments(tool, args, steps)
+            if problem:
+                raise ModelRetry(problem)
+            self.has_accepted = True
             outcome, change = await self._as_shown(tool, call)
             return outcome if change is None else replace(outcome, note=_change_note(outcome, change))
         except (*ENDS_INVOCATION, ModelRetry, ToolFailed):
@@ -344,25 +350,38 @@ async def _previewed(prepared: PreparedCall) -> Shown:
     return preview if isinstance(preview, Shown) else Shown(preview)
 
 
-def _check_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> None:
+def _read_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> tuple[dict[str, Any], str]:
+    """Return the arguments in the form that the schema of the tool wants, and what is wrong with them; empty: nothing.
+
+    What is returned is judged, shown to people and carried out.
+    """
     if OVERSIZED in args:
-        raise ModelRetry(
+        return args, (
             f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
             "in one answer. Do it in several smaller steps, or with less text."
         )
     if LEFT_OUT in args:
-        raise ModelRetry(
+        return args, (
             f"{args[LEFT_OUT]} calls of this answer were not carried out: an answer may hold {MAX_CALLS}. "
             "Look at the results of the others, and make further calls in further answers."
         )
     if UNFIT in args:
-        raise ModelRetry(
+        return args, (
             f"The call of {tool.name} was not carried out: its arguments hold a number that JSON does not have or that "
             f"is too large: {args[UNFIT]}. Use a finite number, null or a text."
         )
-    problems = schema_problems(tool.schema, args, steps)
-    if problems:
-        raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+    if CUT in args:
+        return (
+            args,
+            f"{cut_words(args[CUT]).capitalize()} within this call of {tool.name}, so nothing was done. "
+            "Call it again with less.",
+        )
+    read, problems = read_value(tool.schema, args, steps)
+    if read != args and not is_patched(READS_ARGUMENTS):
+        problems = schema_problems(tool.schema, args, steps)
+    return (
+        (read, "") if not problems else (args, f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+    )
 
 
 async def _explained(work: Awaitable[T]) -> T:

@@ -44,12 +44,16 @@ class Ask:
 Part = Say | Think | Ask
 
 
+End = Literal["done", "length", "window", "filter", "recitation", "missing"]
+"""Reason why an answer ends: it is whole, is as long as was allowed, fills the context window, or is filtered."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer; no parts: an empty one. `refusal` is what the model says instead."""
 
     parts: tuple[Part, ...] = ()
-    end: Literal["done", "length", "missing"] = "done"
+    end: End = "done"
     """How it ends; missing: a stream is closed before that is said."""
     refusal: str | None = None
 
@@ -86,7 +90,7 @@ class Raw:
     status: int = 200
 
 
-def says(*parts: Part | str, end: Literal["done", "length", "missing"] = "done") -> Answer:
+def says(*parts: Part | str, end: End = "done") -> Answer:
     """An answer of these parts."""
     return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end)
 

@@ -156,8 +156,8 @@ def _block(part: Any, number: int, place: int) -> Json:
 def _stop(answer: Answer) -> str:
     if answer.refusal is not None:
         return "refusal"
-    if answer.end == "length":
-        return "max_tokens"
+    if answer.end not in ("done", "missing"):
+        return {"length": "max_tokens", "window": "model_context_window_exceeded"}.get(answer.end, "refusal")
     return "tool_use" if answer.calls else "end_turn"
 
 

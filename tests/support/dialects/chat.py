@@ -106,8 +106,8 @@ def _calls(answer: Answer, number: int) -> list[Json]:
 
 
 def _finish(answer: Answer) -> str:
-    if answer.end == "length":
-        return "length"
+    if answer.end not in ("done", "missing"):
+        return "length" if answer.end in ("length", "window") else "content_filter"
     return "tool_calls" if answer.calls else "stop"
 
 

@@ -125,8 +125,8 @@ def _part(part: Any) -> Json | None:
 def _finish(answer: Answer) -> str:
     if answer.refusal is not None:
         return "PROHIBITED_CONTENT"
-    if answer.end == "length":
-        return "MAX_TOKENS"
+    if answer.end not in ("done", "missing"):
+        return {"filter": "SAFETY", "recitation": "RECITATION"}.get(answer.end, "MAX_TOKENS")
     return "MALFORMED_FUNCTION_CALL" if any(isinstance(call.args, str) for call in answer.calls) else "STOP"
 
 

@@ -29,11 +29,12 @@ def failure(status: int, message: str) -> Json:
 
 def whole(answer: Answer, number: int, body: Json) -> Json:
     """The answer in one piece."""
-    is_cut = answer.end == "length"
+    is_cut = answer.end not in ("done", "missing")
+    reason = "max_output_tokens" if answer.end in ("length", "window") else "content_filter"
     return {
         **_begun(number, body),
         "status": "incomplete" if is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "incomplete_details": {"reason": reason} if is_cut else None,
         "output": _items(answer, number, body),
         "usage": _USAGE,
     }
@@ -182,7 +183,7 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         yield "response.output_item.done", {"output_index": index, "item": item}
     if answer.end == "missing":
         return
-    end = "incomplete" if answer.end == "length" else "completed"
+    end = "incomplete" if answer.end != "done" else "completed"
     yield f"response.{end}", {"response": whole(answer, number, body)}
 
 

@@ -125,6 +125,28 @@ async def test_an_answer_about_many_is_taken_back_one_by_one_and_each_is_told() 
     assert "a2 of r1 stands: a2 has taken effect" in told
 
 
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        ((), ["all 3: in effect"]),
+        (("a2",), ["a2 has taken effect", "all 3: 2 of 3 in effect"]),
+        (("a1", "a2", "a3"), [f"a{number} has taken effect" for number in (1, 2, 3)]),
+    ],
+)
+async def test_only_answers_that_took_effect_are_said_to_be_in_effect(late: tuple[str, ...], told: list[str]) -> None:
+    holds, said = Holds(Desk(*late), 10), list[str]()
+    holds.note([FIRST, SECOND, THIRD], later())
+    await holds.let_go(said.append)
+    assert said == told
+
+
+async def test_a_refusal_is_all_that_is_said_about_one_answer() -> None:
+    holds, said = Holds(Desk("a1"), 10), list[str]()
+    holds.note([FIRST], later())
+    await holds.let_go(said.append)
+    assert said == ["a1 has taken effect"]
+
+
 def test_what_has_taken_effect_is_not_offered() -> None:
     holds = Holds(Desk(), 10)
     holds.note([FIRST], later(-1))

@@ -78,6 +78,8 @@ def test_json_is_read_from_the_argument_or_from_a_file(tmp_path: Path) -> None:
     file.write_text('{"a": [1]}')
     assert read_json('{"a": [1]}', "--input") == {"a": [1]}
     assert read_json(f"@{file}", "--input") == {"a": [1]}
+    file.write_text('{"a": [1]}', encoding="utf-8-sig")
+    assert read_json(f"@{file}", "--input") == {"a": [1]}
 
 
 @pytest.mark.parametrize("text", ["{", "nope", "", "[" * 100_000, '"\\ud800"', "NaN"])

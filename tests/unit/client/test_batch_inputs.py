@@ -63,6 +63,22 @@ def test_lines_are_prompts_or_json(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0c", "\x1c"])
+def test_only_line_feeds_and_carriage_returns_end_lines_and_marks_are_left_out(tmp_path: Path, separator: str) -> None:
+    plain, lines = tmp_path / "ask.txt", tmp_path / "ask.jsonl"
+    plain.write_text(f"one{separator}half\r\ntwo\n", encoding="utf-8-sig", newline="")
+    escaped = separator if separator > "\x7f" else "-"
+    lines.write_text(f'"one{escaped}half"\r\n\ufeff{{"n": 1}}\n', encoding="utf-8-sig", newline="")
+    assert [(item.name, item.prompt) for item in items_of_lines(plain)] == [
+        ("ask.txt:1", f"one{separator}half"),
+        ("ask.txt:2", "two"),
+    ]
+    assert items_of_lines(lines) == [
+        BatchItem(name="ask.jsonl:1", prompt=f"one{escaped}half"),
+        BatchItem(name="ask.jsonl:2", input={"n": 1}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

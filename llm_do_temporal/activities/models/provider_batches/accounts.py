@@ -18,6 +18,7 @@ from pydantic_ai.models._batch_codec import (
 from pydantic_ai.models.batch import Batch
 from pydantic_ai.models.wrapper import WrapperModel
 
+from llm_do_temporal.messages.batches import lines_of
 from llm_do_temporal.messages.conversation import BatchedTurn
 
 EARLIEST = timedelta(minutes=30)
@@ -66,8 +67,8 @@ async def _holds(model: Model, batch: Batch, custom_id: str) -> bool | None:
     if batch.status != "ended" and input_file is None:
         return None
     if batch.status != "ended":
-        lines = (await cast("Any", _unwrapped(model)).client.files.content(input_file)).text.splitlines()
-        return any(json.loads(line)["custom_id"] == custom_id for line in lines if line.strip())
+        text: str = (await cast("Any", _unwrapped(model)).client.files.content(input_file)).text
+        return any(json.loads(line)["custom_id"] == custom_id for _, line in lines_of(text))
     try:
         return any(result.custom_id == custom_id for result in await model.batch_results(batch))
     except BatchJobError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from llm_do_temporal.cli.output import truncated_json
 from llm_do_temporal.cli.reports.evaluations.figures import NONE, mean_text
 from llm_do_temporal.cli.tables import format_table
 from llm_do_temporal.cli.text import visible_line
@@ -55,6 +56,7 @@ def _result(result: CaseResult) -> dict[str, Any]:
         "run": result.run,
         "origin": result.origin,
         "output": facts.output,
+        **truncated_json(facts.truncated),
         "error": None if facts.error is None else facts.error.model_dump(mode="json"),
         "scores": {one.name: one.value for one in result.scores.scores},
         "reasons": {one.name: one.reason for one in result.scores.scores if one.reason},

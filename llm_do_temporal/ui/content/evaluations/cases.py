@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.evaluations.facts import CaseFile
 from llm_do_temporal.policy.evaluations.outcomes import Figures, case_means, figures, scores_by_metric
 from llm_do_temporal.policy.evaluations.scores import CaseScore
@@ -114,6 +115,8 @@ class ShownRepeat:
     result: CaseResult
     answer: str
     """Beginning of the answer."""
+    cut: str
+    """Clause that says why the answer is not whole; empty: it is."""
     calls: str
     """Tools that were called, with the number of calls of each."""
     files: tuple[tuple[str, CaseFile, str], ...]
@@ -130,7 +133,8 @@ def _repeat(result: CaseResult) -> ShownRepeat:
     tools = Counter(call.tool for call in facts.calls)
     files = tuple((path, file, beginning(file.text or "")) for path, file in facts.files.items())
     said = ", ".join(f"{tool}, {count} times" if count > 1 else tool for tool, count in tools.items())
-    return ShownRepeat(result, beginning(facts.output), said, files)
+    cut = "" if facts.truncated is None else cut_words(facts.truncated)
+    return ShownRepeat(result, beginning(facts.output), cut, said, files)
 
 
 def beginning(value: Any) -> str:

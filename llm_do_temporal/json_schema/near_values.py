@@ -1,0 +1,169 @@
+"""Values that a model wrote in another form than their schema wants, read where they can be read in one way only. Pure.
+
+A null for an optional key is absence. A number, boolean, list or object that is written as text is read as what it is
+where the schema takes no text at that place. All else stays as it is and keeps its problems.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from itertools import accumulate
+from typing import Any, TypeAlias, cast
+
+from jsonschema.exceptions import ValidationError
+
+from llm_do_temporal.json_schema.shapes import Path
+from llm_do_temporal.json_schema.steps import Steps, TooMuchWork, UnusableSchema
+from llm_do_temporal.json_schema.validation import described, find_errors
+
+_Change: TypeAlias = "tuple[Path, Any]"
+_ABSENT = object()
+"""New value of a key that is taken out."""
+_MOST_PASSES = 8
+"""Times that a value is looked at: a list that was text may hold numbers that are text."""
+_MOST_NESTED = 50
+"""Lists and objects within each other in one text."""
+_BRACKETS = re.compile(r"[\[\]{}]")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_PYTHON_BOOLEANS = {"True": True, "False": False}
+
+
+def read_value(schema: Mapping[str, Any], value: Any, steps: Steps | None = None) -> tuple[Any, list[str]]:
+    """Return the value as its schema wants it, and no problems; or the value as it is, with its problems, a line each.
+
+    `steps` are shared by several validations; None: as many as a single one may take. The value is not changed itself.
+    """
+    found, problems = value, list[str]()
+    try:
+        for _pass in range(_MOST_PASSES):
+            errors = find_errors(schema, found, steps)
+            if not errors:
+                return found, []
+            problems = problems or described(errors)
+            changes = dict(change for error in errors for change in _changes(error))
+            if not changes:
+                break
+            found = _changed(found, changes)
+    except UnusableSchema as error:
+        return value, [f"nothing fits, its schema cannot be used: {error}"]
+    except TooMuchWork as error:
+        return value, [str(error)]
+    return value, problems
+
+
+def _changes(error: ValidationError) -> Iterator[_Change]:
+    """Yield the changes by which the value may come to fit."""
+    path, given = tuple(error.absolute_path), error.instance
+    if given is None and _refuses(error, "null"):
+        if path and isinstance(path[-1], str):
+            yield path, _ABSENT
+    elif isinstance(given, str) and _refuses(error, "string"):
+        read = _read(given, is_whole=_refuses(error, "number"))
+        if read is not _ABSENT:
+            yield path, read
+    elif error.validator == "additionalProperties" and isinstance(given, dict):
+        yield from (((*path, name), _ABSENT) for name in _empty_extras(cast("dict[str, Any]", given), error.schema))
+    elif error.validator in _ALTERNATIVES:
+        # The alternative that is meant is the one whose type fits.
+        meant = [branch for branch in _branches(error) if not any(_is_of_place(one, error) for one in branch)]
+        if len(meant) == 1:
+            for inner in meant[0]:
+                yield from _changes(inner)
+
+
+def _refuses(error: ValidationError, kind: str) -> bool:
+    """Whether the error says that no value of this JSON type fits at its place."""
+    wanted: Any = error.validator_value
+    if error.validator == "type":
+        return kind not in (wanted if isinstance(wanted, list) else [wanted])
+    if error.validator in ("enum", "const"):
+        return kind not in {_kind(one) for one in (wanted if error.validator == "enum" else [wanted])}
+    if error.validator in _ALTERNATIVES:
+        branches = _branches(error)
+        return bool(branches) and all(
+            any(_is_of_place(one, error) and _refuses(one, kind) for one in branch) for branch in branches
+        )
+    return False
+
+
+def _is_of_place(inner: ValidationError, error: ValidationError) -> bool:
+    """Whether an error of an alternative is about the type of the whole value."""
+    same = len(inner.absolute_path) == len(error.absolute_path)
+    return same and inner.validator in ("type", "enum", "const", *_ALTERNATIVES)
+
+
+def _branches(error: ValidationError) -> list[list[ValidationError]]:
+    """Return the errors of each alternative."""
+    found: dict[Any, list[ValidationError]] = {}
+    for inner in error.context or ():
+        found.setdefault(inner.relative_schema_path[0], []).append(inner)
+    return list(found.values())
+
+
+def _empty_extras(given: dict[str, Any], schema: Any) -> list[str]:
+    """Return the keys that are null and that the schema does not know."""
+    if not isinstance(schema, dict) or "patternProperties" in schema:
+        return []
+    known: Any = cast("dict[str, Any]", schema).get("properties", {})
+    return [name for name, value in given.items() if value is None and name not in known]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    kinds: tuple[tuple[Any, str], ...] = ((str, "string"), (int, "integer"), (float, "number"), (type(None), "null"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "")
+
+
+def _read(text: str, *, is_whole: bool) -> Any:
+    """Return the value of a JSON text; `is_whole`: a number is an integer. _ABSENT where it has none, or two."""
+    if text in _PYTHON_BOOLEANS:
+        return _PYTHON_BOOLEANS[text]
+    levels = accumulate(1 if one[0] in "[{" else -1 for one in _BRACKETS.finditer(text))
+    if any(level > _MOST_NESTED for level in levels):
+        return _ABSENT
+    try:
+        read = json.loads(text, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
+    except ValueError:
+        return _ABSENT
+    if isinstance(read, float) and is_whole and read.is_integer():
+        return int(read)
+    return _ABSENT if isinstance(read, str) else read
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        raise ValueError("a key stands twice")
+    return read
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _changed(value: Any, changes: Mapping[Path, Any]) -> Any:
+    """Return a copy of the value with the changes."""
+    if () in changes:
+        return changes[()]
+    changed = deepcopy(value)
+    for path, new in changes.items():
+        at: Any = changed
+        for step in path[:-1]:
+            at = at[step]
+        if new is _ABSENT:
+            at.pop(path[-1], None)
+        else:
+            at[path[-1]] = new
+    return changed

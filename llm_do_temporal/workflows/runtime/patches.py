@@ -1,0 +1,17 @@
+"""Changes of workflow code that apply only to workflows which had not come to them before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from temporalio import workflow
+
+READS_ARGUMENTS: Final = "reads-arguments"
+"""Patch: arguments that can be read in one way only are read, and their call is carried out."""
+FAILS_CALLS: Final = "fails-calls"
+"""Patch: a call that stays wrong fails, and no longer its invocation."""
+
+
+def is_patched(patch: str) -> bool:
+    """Whether the workflow that runs now goes by the changed code; True outside of a workflow."""
+    return not workflow.in_workflow() or workflow.patched(patch)
