@@ -20,7 +20,8 @@
     │   ├── ApprovalRefusal
     │   └── ModelRefusal
     ├── EffectFailed           nobody: an effect did not work (no such file, not text); the model is told
-    │   └── ShownDiffers       the gate: what is there is not what a person was shown; it asks again
+    │   ├── ShownDiffers       the gate: what is there is not what a person was shown; it asks again
+    │   └── OutcomeUnknown     the person who decides: a call was sent, and no answer came
     ├── DecisionRefused        the person who decides: unknown approval, already decided, invalid change
     └── RunFailed              the operator: the run ended without a result
         ├── ModelFailed        the model or its provider
@@ -157,6 +158,10 @@ class EffectFailed(LlmDoError):
 
 class ShownDiffers(EffectFailed):
     """A file differs from the one that a person was shown when agreeing to the call; nothing was done."""
+
+
+class OutcomeUnknown(EffectFailed):
+    """A call was sent and no usable answer came: the effect may have happened. The message begins a sentence."""
 
 
 class LayerUnavailable(EffectFailed):

@@ -27,12 +27,13 @@ from pydantic_core import to_jsonable_python
 from temporalio import activity
 from temporalio.client import Client
 
+from llm_do_temporal.activities.external_calls import why_no_answer
 from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.models.builder import NamedModel
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
-from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
+from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
 from llm_do_temporal.json_schema import check_schema
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
@@ -90,14 +91,23 @@ class ExternalActivities:
 
     @activity.defn(name=CALL_EXTERNAL_TOOL.name)
     async def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
-        """Make a call. Fails with EffectFailed and a text for the model."""
+        """Make a call. Fails with EffectFailed and a text for the model, and with OutcomeUnknown where a call that was
+        sent to an MCP server has no usable answer."""
+        results: list[ExternalResult] = []
         with user_errors(), working_for(asked.caller, self._client) as caller:
-            async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
-                tools = await toolset.get_tools(context)
-                if asked.tool not in tools:
-                    raise EffectFailed(f"'{asked.toolset.name}' no longer has the tool '{asked.tool}'")
-                value = await _called(toolset, tools[asked.tool], asked, context)
-                return ExternalResult(value=_storable(value))
+            try:
+                opened = self._opened(asked.toolset, asked.model, caller, answer_seconds=asked.limit_seconds)
+                async with opened as (toolset, context):
+                    tools = await toolset.get_tools(context)
+                    if asked.tool not in tools:
+                        raise EffectFailed(f"'{asked.toolset.name}' no longer has the tool '{asked.tool}'")
+                    value = await _called(toolset, tools[asked.tool], asked, context)
+                    results.append(ExternalResult(value=storable(value)))
+            except EffectFailed:
+                # A toolset that fails while it is closed takes no result away; `_broken` has logged the failure.
+                if not results:
+                    raise
+        return results[0]
 
     async def _listed(self, toolset: ExternalToolset, model: str, caller: CallerContext) -> ExternalTools:
         try:
@@ -116,14 +126,14 @@ class ExternalActivities:
 
     @asynccontextmanager
     async def _opened(
-        self, toolset: ExternalToolset, model: str, caller: CallerContext
+        self, toolset: ExternalToolset, model: str, caller: CallerContext, *, answer_seconds: float | None = None
     ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[CallerContext]]]:
         """Build the toolset and enter it. Its exceptions leave as our errors, without paths of the host."""
         try:
             context = RunContext(deps=caller, model=NamedModel(model), usage=RunUsage())
             async with server_stderr(toolset.name) as stderr:
                 # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
-                constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr)
+                constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr, answer_seconds)
                 built = await constructed.for_run(context)
                 async with built:
                     yield await built.for_run_step(context), context
@@ -133,6 +143,9 @@ class ExternalActivities:
             ours = group.subgroup(LlmDoError)
             raise (_first(ours) if ours is not None else _broken(toolset, group)) from group
         except Exception as error:
+            # Closing a broken connection may fail as well; the failure of the call itself says more.
+            if isinstance(error.__context__, LlmDoError):
+                raise error.__context__ from None
             raise _broken(toolset, error) from error
 
 
@@ -151,13 +164,16 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
     )
 
 
-def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
+def construct(
+    toolset: ExternalToolset, workshop: Path, stderr: TextIO, answer_seconds: float | None = None
+) -> AbstractToolset[object]:
     """Return the toolset, not yet entered. Raises DefinitionError where it cannot be built.
 
-    `stderr` is the standard error of a server that is a program.
+    `stderr` is the standard error of a server that is a program. `answer_seconds` is the longest wait for one answer
+    of an MCP server; None is `LISTING_SECONDS`.
     """
     if toolset.server is not None:
-        return _mcp_client(toolset.name, toolset.server, workshop, stderr)
+        return _mcp_client(toolset.name, toolset.server, workshop, stderr, answer_seconds or LISTING_SECONDS)
     assert toolset.reference is not None
     kind = load_toolset_class(toolset.reference, root=workshop)
     try:
@@ -170,7 +186,9 @@ def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> Abstr
     return cast("AbstractToolset[object]", built)
 
 
-def _mcp_client(name: str, server: McpServer, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
+def _mcp_client(
+    name: str, server: McpServer, workshop: Path, stderr: TextIO, answer_seconds: float
+) -> AbstractToolset[object]:
     if not has_mcp():
         raise DefinitionError("MCP support is not installed", next_step=MCP_STEP)
     # Imported here: optional, and slow to load for those who have no server.
@@ -179,14 +197,20 @@ def _mcp_client(name: str, server: McpServer, workshop: Path, stderr: TextIO) ->
 
     if server.command is None:
         headers = {header: _variable(variable) for header, variable in server.headers_env.items()}
-        return MCPToolset(server.url or "", id=name, headers=headers or None, init_timeout=CONNECT_SECONDS)
+        return MCPToolset(
+            server.url or "",
+            id=name,
+            headers=headers or None,
+            init_timeout=CONNECT_SECONDS,
+            read_timeout=answer_seconds,
+        )
     program, *arguments = server.command
     environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
     environment |= {variable: _variable(variable) for variable in server.env}
     transport = StdioTransport(
         program, arguments, env=environment, cwd=str(workshop), keep_alive=False, log_file=stderr
     )
-    return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS)
+    return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS, read_timeout=answer_seconds)
 
 
 def _variable(name: str) -> str:
@@ -265,23 +289,35 @@ async def _called(
 ) -> Any:
     try:
         args = tool.args_validator.validate_json(json.dumps(asked.args))
-        return await toolset.call_tool(asked.tool, args, context, tool)
     except ValidationError as error:
         problems = "; ".join(str(problem["msg"]) for problem in error.errors(include_input=False)[:5])
         raise EffectFailed(bounded(f"the arguments of '{asked.tool}' are not valid: {problems}")) from error
+    try:
+        return await toolset.call_tool(asked.tool, args, context, tool)
     except (ModelRetry, ToolFailed) as error:
+        why = why_no_answer(error.__cause__) if asked.toolset.server is not None else None
+        if why is not None:
+            raise OutcomeUnknown(f"the server of toolset '{asked.toolset.name}' {why}") from error
         raise EffectFailed(bounded(f"'{asked.tool}' says: {getattr(error, 'message', None) or error}")) from None
     except ToolCallFailed as error:
         raise EffectFailed(bounded(f"'{asked.tool}' could not go on: {error}")) from error
     except (ApprovalRequired, CallDeferred) as error:
         raise EffectFailed(f"'{asked.tool}' wants to be carried out elsewhere, which is not supported") from error
+    except Exception as error:
+        if asked.toolset.server is None:
+            raise
+        # The tool itself runs in the server, so what fails here is the way to it or the reading of its answer.
+        _log.warning("toolset %s failed in a call: %s", asked.toolset.name, logged_error(error))
+        raise OutcomeUnknown(
+            f"the server of toolset '{asked.toolset.name}' gave no answer that could be read"
+        ) from error
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """The value as JSON that a history can hold. Never fails: the call was made, and the model must be told so."""
     if isinstance(value, ToolReturn):
         value = cast("ToolReturn[Any]", value).return_value
-    plain = to_jsonable_python(_without_bytes(value), fallback=str)
+    plain = _without_bytes(to_jsonable_python(_without_bytes(value), fallback=str))
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     data = text.encode("utf-8", errors="replace")
     if len(data) <= MAX_EXTERNAL_RESULT_BYTES:
@@ -295,8 +331,15 @@ def _without_bytes(value: Any) -> Any:
         return f"[{value.media_type}, {len(value.data)} bytes, not shown]"
     if isinstance(value, bytes):
         return f"[{len(value)} bytes, not shown]"
+    if isinstance(value, str):
+        return _whole(value)
     if isinstance(value, list | tuple):
         return [_without_bytes(inner) for inner in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {str(key): _without_bytes(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+        return {_whole(str(key)): _without_bytes(inner) for key, inner in cast("dict[Any, Any]", value).items()}
     return value
+
+
+def _whole(text: str) -> str:
+    """Return the text with each half character replaced by `?`: no history can hold one."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")

@@ -166,7 +166,7 @@ COMMAND_HELP = {
     ),
     "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     "ui": CommandHelp(_SERVICES),
-    "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8235")),
+    "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8236")),
     "acp": CommandHelp(_SERVICES, "WORKER [FLAGS]", ("acp notes  # an editor starts it",)),
     "lsp": CommandHelp(_SERVICES, "[FLAGS]", ("lsp  # an editor starts it",)),
     "slack": CommandHelp(_SERVICES, "[FLAGS]", ("slack --channel C0123ABCD",)),

@@ -17,7 +17,7 @@ from llm_do_temporal.client.history.events import activity_of, failed_activity
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.client.history.request_parts import RequestParts, is_result
-from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, RunCancelled
+from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, OutcomeUnknown, RunCancelled
 from llm_do_temporal.messages.activities import (
     BUILD_INPUT,
     CALL_EXTERNAL_TOOL,
@@ -56,7 +56,7 @@ FILE_READS = (READ_FILE.name, LIST_FILES.name, FIND_FILES.name, SNAPSHOT_ATTACHM
 _READS = (*FILE_READS, LOAD_TEMPLATE.name, BUILD_INPUT.name, LIST_EXTERNAL_TOOLS.name)
 _ONCE = (RUN_COMMAND.name, CALL_PYTHON_TOOL.name, CALL_EXTERNAL_TOOL.name)
 """Activities of which nobody knows whether they happened, where they were lost."""
-_UNTOLD = (TIME_IS_UP, "WorkerShutdown")
+_UNTOLD = (TIME_IS_UP, "WorkerShutdown", OutcomeUnknown.__name__)
 """Types of failures that do not tell whether an effect happened."""
 _STOPPED = (BudgetExceeded.__name__, ApprovalTimedOut.__name__, RunCancelled.__name__)
 """Types of failures with which an invocation was stopped, whatever its model had answered."""

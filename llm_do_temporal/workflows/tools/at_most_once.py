@@ -9,11 +9,11 @@ Used by every tool whose effect is not idempotent: shell commands, Python tools,
     )
 
 in the place of `run_activity`. The activity is attempted once, with heartbeats, which the worker service sends for it.
-An error that the activity itself raises is a known outcome and leaves as it is. When the worker service is lost
-instead, the effect may have happened, wholly, in part or not at all: the person is shown the call again and
-answers, by the means of every other approval, approve (run it again), reject (go on without; the model is told
-that the outcome is unknown) or cancels the run. In the modes that ask no person, nothing is run again.
-A remembered approval of the call itself is no answer to this question, which has a capability of its own.
+An error that the activity itself raises is a known outcome and leaves as it is, except OutcomeUnknown. After that
+error, or when the worker service is lost, the effect may have happened, wholly, in part or not at all: the person is
+shown the call again and answers, by the means of every other approval, approve (run it again), reject (go on without;
+the model is told that the outcome is unknown) or cancels the run. In the modes that ask no person, nothing is run
+again. A remembered approval of the call itself is no answer to this question, which has a capability of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.errors import EffectFailed, OutcomeUnknown
 from llm_do_temporal.messages.activities import ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.base import TIME_IS_UP
@@ -117,11 +117,14 @@ def ask_whether_to_repeat(
 def is_unknown(error: ActivityError) -> bool:
     """Whether it is unknown if the effect of a failed activity happened.
 
-    Its worker service was lost, or could not keep, or find, a value that was too large for the history.
+    Its worker service was lost, or could not keep, or find, a value that was too large for the history; or the server
+    that it called gave no usable answer.
     """
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type != _SHUT_DOWN:
-        return cause.type == TIME_IS_UP or (lacks_blobs(error) and not could_not_fetch(error))
+        return cause.type in (TIME_IS_UP, OutcomeUnknown.__name__) or (
+            lacks_blobs(error) and not could_not_fetch(error)
+        )
     return is_lost(error)
 
 
@@ -138,6 +141,8 @@ def why_unknown(error: ActivityError) -> str:
         return "the blob store could not be used"
     if isinstance(cause, ApplicationError) and cause.type == TIME_IS_UP:
         return "the time was up"
+    if isinstance(cause, ApplicationError) and cause.type == OutcomeUnknown.__name__:
+        return cause.message
     if isinstance(cause, TemporalTimeoutError) and cause.type is TimeoutType.START_TO_CLOSE:
         return "the time was up"
     return "the worker service was lost"

@@ -45,6 +45,13 @@ def refuse(why: str) -> str:
     raise ValueError(why)
 
 
+@server.tool()
+def die(status: int) -> str:
+    """Count the call, and end the server before it answers."""
+    note(f"die {status}")
+    os._exit(status)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path)

@@ -23,7 +23,7 @@ async def mcp(
     *,
     http: Annotated[bool, Parameter(negative="")] = False,
     host: str = "127.0.0.1",
-    port: int = 8235,
+    port: int = 8236,
     allowed_host: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -36,7 +36,7 @@ async def mcp(
     host
         Address to listen at with --http; 127.0.0.1 by default.
     port
-        Port to listen at with --http; 8235 by default.
+        Port to listen at with --http; 8236 by default.
     allowed_host
         Name by which clients call the server, where it is not the address listened at. May be given several times.
     """

@@ -1,0 +1,94 @@
+"""Calls of MCP servers that break after they were sent: nobody knows what happened, so a person is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.activities.external import LISTING_SECONDS, construct, storable
+from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
+from tests.support.runs.delegation import tool_results
+from tests.support.runs.place import Place
+
+SERVERS = Path(__file__).parents[1] / "support/servers"
+
+
+@pytest.fixture
+def breaking(place: Place) -> Iterator[str]:
+    """Address of a server that breaks in each call."""
+    command = [sys.executable, str(SERVERS / "breaking_mcp_server.py"), str(place.folder / "calls.log")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.kill()
+
+
+def mcp(**keys: Any) -> dict[str, Any]:
+    return {"mcp": {"mails": {"pre_approved": True, **keys}}}
+
+
+async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Place) -> None:
+    log = place.folder / "calls.log"
+    main = scripted(call("die", status=3), "Done.")
+    command = [sys.executable, str(SERVERS / "mcp_server.py"), "--log", str(log)]
+    place.worker("main", main, toolsets=mcp(command=command))
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert "closed the connection before it answered" in (asked.request.reason or "")
+    await place.decide(run, "reject")
+    await place.client.result(run)
+    assert "outcome of 'call die' is unknown" in tool_results(main, "die")[0]
+    assert log.read_text() == "die 3\n"
+
+
+@pytest.mark.parametrize("path", ["gateway", "page", "prose", "other", "stream", "reset"])
+async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_person(
+    place: Place, breaking: str, path: str
+) -> None:
+    main = scripted(call("send"), "Done.")
+    place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert "the server of toolset 'mcp.mails'" in (asked.request.reason or "")
+    await place.decide(run, "reject")
+    await place.client.result(run)
+    assert "is unknown" in tool_results(main, "send")[0]
+    assert (place.folder / "calls.log").read_text() == "sent\n"
+
+
+@pytest.mark.parametrize("path", ["missing", "arguments"])
+async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, breaking: str, path: str) -> None:
+    main = scripted(call("send"), "Done.")
+    place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
+    await place.run("main")
+    assert tool_results(main, "send") == ["'send' says: refused"]
+
+
+@pytest.mark.parametrize("server", [McpServer(command=("true",)), McpServer(url="http://127.0.0.1:9/")])
+def test_the_library_waits_as_long_as_a_call_may_take(server: McpServer, tmp_path: Path) -> None:
+    toolset = ExternalToolset(name="mails", server=server)
+    for seconds in (CALL_TIMEOUT.total_seconds(), None):
+        built: Any = construct(toolset, tmp_path, sys.stderr, seconds)
+        waits = built.client._session_kwargs["read_timeout_seconds"]
+        assert getattr(waits, "total_seconds", lambda value=waits: value)() == (seconds or LISTING_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("half \ud83d", "half ?"),
+        ({"name \udcff": ["\ude00"]}, {"name ?": ["?"]}),
+        ((Path("/notes/\udcff"), 1), ["/notes/?", 1]),
+    ],
+)
+def test_a_half_character_takes_no_result_away(value: object, kept: object) -> None:
+    assert storable(value) == kept
