@@ -18,6 +18,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.turns import TurnModel
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
 from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALLS, UNFIT
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
@@ -322,3 +323,73 @@ async def test_what_a_run_does_with_such_calls(place: Place, providers: Provider
     assert "Second" in told
     assert "holds a number that JSON does not have" in told or "hold a number that JSON does not have" in told
     assert "5 calls of this answer were not carried out" in told
+
+
+ODD_BODIES = {
+    "null-event": events({"content": "Hm."}, finish=None),
+    "null": Raw(b"data: null\n\ndata: [DONE]\n\n"),
+    "list": Raw(b"data: [1, 2]\n\ndata: [DONE]\n\n"),
+    "text": Raw(b'data: "busy"\n\ndata: [DONE]\n\n'),
+    "html": Raw(b"<html><body>Bad gateway</body></html>", "text/html"),
+    "no-choices": Raw(b'{"id": "1", "object": "chat.completion", "choices": []}', "application/json"),
+    "choices-null": Raw(b'{"id": "1", "object": "chat.completion", "choices": null}', "application/json"),
+    "number": Raw(b"7", "application/json"),
+    "nothing": Raw(b"", "application/json"),
+    "keep-alive": Raw(b": keep-alive\n\n\n\n"),
+}
+
+
+@LIVE
+@ALL
+@pytest.mark.parametrize("form", ODD_BODIES)
+async def test_an_answer_of_another_form_is_asked_again_and_another_model_stands_behind(
+    place: Place, providers: Providers, adapter: str, live: bool, form: str
+) -> None:
+    name = f"odd-{adapter}-{live}-{form}"
+    models = {
+        "a": providers.alias(adapter, name, *[ODD_BODIES[form]] * 20),
+        "b": providers.alias("chat", f"{name}-2", says("By the second.")),
+    }
+    place.workshop(models=models, live_text=live, model_settings=ROOM)
+    place.worker("main", "a,b")
+    assert (await place.run("main")).output == "By the second."
+
+
+ERRORS_IN_BODY = {
+    "rate-limit": ({"code": 429, "message": "Slow down."}, "is rate limited: Slow down."),
+    "overloaded": ({"type": "overloaded_error", "message": "Overloaded."}, "is overloaded or down: Overloaded."),
+    "key": ({"type": "authentication_error", "message": "No such key."}, "refused the key: No such key."),
+    "model": ({"code": "model_not_found", "message": "No such model."}, "is not known to its provider"),
+    "words": ({"message": "The upstream has gone."}, "failed: The upstream has gone."),
+}
+
+
+@ALL
+@pytest.mark.parametrize("kind", ERRORS_IN_BODY)
+async def test_an_error_in_the_body_of_a_200_is_judged_by_what_it_says(
+    providers: Providers, adapter: str, kind: str
+) -> None:
+    error, said = ERRORS_IN_BODY[kind]
+    body = Raw(json.dumps({"error": error}).encode(), "application/json")
+    with pytest.raises(ApplicationError) as failed:
+        await turn(providers, adapter, body, live=False, name=f"body-{kind}")
+    assert said in failed.value.message
+    assert "validation error" not in failed.value.message
+    assert "pydantic" not in failed.value.message
+
+
+async def test_a_long_complaint_about_an_answer_is_short_in_the_history(place: Place, providers: Providers) -> None:
+    odd = [{"token": 7, "logprob": "x", "bytes": "y", "top_logprobs": None} for _ in range(5_000)]
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "logprobs": {"content": odd}}
+    whole = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
+    body = json.dumps({**whole, "choices": [{**choice, "finish_reason": 7}]}).encode()
+    alias = providers.alias("chat", "long-complaint", *[Raw(body, "application/json")] * 5)
+    place.workshop(models={"m": alias}, live_text=False)
+    place.worker("main", "m")
+    run = await place.start("main")
+    with pytest.raises(LlmDoError) as failed:
+        await place.client.result(run)
+    assert len(str(failed.value)) < 2_000
+    assert len(providers.scripts["long-complaint"].requests) == 1
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    assert max(event.ByteSize() for event in history.events) < 200_000

@@ -7,6 +7,7 @@ which nobody can tell is tried again within bounds, in attempts and in time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import cut, made_visible
 
+_ADVICE = re.compile(r"\s*For further information visit https://errors\.pydantic\.dev\S*")
+"""Pointer of a library to its own documentation, in which nobody finds what a provider did."""
 _SEARCHED_CHARS = 40 * QUOTED_CHARS
 """Longest beginning of a provider's message in which keys are looked for."""
 PASSING = "ModelBusy"
@@ -116,7 +119,8 @@ _KINDS = (
     _Kind(
         (ModelRequestRejectedError,),
         "refused the request",
-        "Change what the provider names: a model setting, a tool, an attachment; or choose another model.",
+        f"Change what the provider names: a model setting, a tool, an attachment; {_OTHERS}.",
+        other=OtherModel.INSTEAD,
     ),
     _Kind(
         (ModelHTTPError,),
@@ -192,7 +196,7 @@ def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
 
 def quoted(text: str) -> str:
     """Return words of a provider as an error quotes them: without keys, which they may repeat, visible, and cut."""
-    return cut(made_visible(remove_keys(text.strip()[:_SEARCHED_CHARS])), QUOTED_CHARS)
+    return cut(made_visible(remove_keys(_ADVICE.sub("", text.strip()[:_SEARCHED_CHARS]))), QUOTED_CHARS)
 
 
 def said(error: ModelAPIError) -> str:

@@ -185,6 +185,9 @@ async def _instead(
     except ModelRequestRejectedError:
         # It only streams: the next attempt is a stream again.
         raise broken from None
+    except UnexpectedModelBehavior:
+        _note(model, f"for {_BROKEN_SECONDS:g} s", seconds=_BROKEN_SECONDS)
+        raise
     if not isinstance(broken, StreamCut):
         _note(model, f"for {_BROKEN_SECONDS:g} s", seconds=_BROKEN_SECONDS)
     return answer
@@ -213,10 +216,15 @@ async def _streamed(
             answer = stream.get()
     finally:
         telling.cancel()
-    if answer.finish_reason is None and not (answer.provider_details or {}).get("finish_reason"):
-        # Whatever came is not a whole answer, or nobody can tell. A reason that no library knows is a reason.
+    if not has_end(answer):
+        # Whatever came is not a whole answer, or nobody can tell.
         raise StreamCut
     return answer
+
+
+def has_end(answer: ModelResponse) -> bool:
+    """Whether an answer says why it ended. A reason that no library knows is one."""
+    return answer.finish_reason is not None or bool((answer.provider_details or {}).get("finish_reason"))
 
 
 async def _tell(tail: AnswerTail) -> None:

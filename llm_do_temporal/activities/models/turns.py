@@ -14,7 +14,7 @@ from typing import Any
 
 from opentelemetry import trace
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import AgentRunError, ModelAPIError
+from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
@@ -30,7 +30,7 @@ from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blo
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
 from llm_do_temporal.activities.models.failures import model_failure, quoted, unusable_when_unread
-from llm_do_temporal.activities.models.live_text import ask
+from llm_do_temporal.activities.models.live_text import ask, has_end
 from llm_do_temporal.activities.models.preparation import prepared
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.activities.models.provider_batches.turn import Asked, told_before
@@ -136,6 +136,8 @@ class TurnModel(WrapperModel):
     def _stored(self, answer: ModelResponse, asked: Asked, *, key: str, batched: bool = False) -> ModelResponse:
         """Return the answer as the history gets it: counted, priced, marked, and with the turn's content key."""
         sent, _, parameters = asked
+        if self.wrapped.provider is not None and not answer.parts and not has_end(answer):
+            raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
         answer, estimated = counted(answer, sent, parameters)
         answer = with_result(without_half_call(answer), parameters)
         stored = priced(storable(answer, parameters, sent), self.wrapped, batched=batched)

@@ -20,7 +20,13 @@ from tests.support.dialects import anthropic, chat, google, responses
 from tests.support.dialects.answers import says
 from tests.support.dialects.server import ADAPTERS
 
-DIALECTS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "anthropic": anthropic, "google": google}
+DIALECTS: dict[str, ModuleType] = {
+    "chat": chat,
+    "responses": responses,
+    "anthropic": anthropic,
+    "google": google,
+    "template": chat,
+}
 TURNS = 4
 
 

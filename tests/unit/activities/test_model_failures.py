@@ -78,8 +78,7 @@ def test_what_passes_is_tried_again_without_end(error: ModelAPIError, said: str,
         (http(ModelNotFoundError, 404), "is not known to its provider", "Check the model's name", "instead"),
         (http(ModelQuotaExceededError, 429), "has no quota left", "Raise the quota", "instead"),
         (http(ModelContextWindowExceededError, 400), "more than it can take", "max_context_tokens", "instead"),
-        # another model would refuse the same
-        (http(ModelRequestRejectedError, 400), "refused the request: So it is. (HTTP 400)", "Change what", None),
+        (http(ModelRequestRejectedError, 400), "refused the request: So it is. (HTTP 400)", "Change what", "instead"),
     ],
 )
 @pytest.mark.parametrize("tries", [None, 2])
