@@ -13,6 +13,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.usage import RequestUsage
 from temporalio.testing import ActivityEnvironment
 
+from llm_do_temporal.activities.models.live_text import pause_streams
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
@@ -82,7 +83,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     model = OpenAIChatModel("gpt-4o")
     served = TurnModel(model)
     if not streamed:
-        setattr(model, "llm_do_cannot_stream", True)  # noqa: B010 - an attribute that is put there by ours
+        pause_streams(model, "it is asked for a whole answer")
     request: list[ModelMessage] = [ModelRequest([UserPromptPart(PROMPT)])]
     answer = await ActivityEnvironment().run(served.request, request, None, ModelRequestParameters())
     assert isinstance(answer, ModelResponse)

@@ -19,6 +19,8 @@ from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 
 _ANSWER = TypeAdapter(ModelResponse)
+_TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
+"""Fields of parts that a provider fills in."""
 
 
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
@@ -26,7 +28,8 @@ def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResp
 
     Raises ModelFailed for an answer that no history can hold.
     """
-    answer = replace(answer, parts=[_clean(part) for part in answer.parts])
+    details = whole_characters(answer.provider_details)
+    answer = replace(answer, parts=[_clean(part) for part in answer.parts], provider_details=details)
     size = _size(answer)
     if size > MAX_CALL_BYTES:
         answer = replace(answer, parts=_shortened(answer.parts, whole))
@@ -60,7 +63,7 @@ def _shortened(parts: Sequence[ModelResponsePart], whole: Collection[str]) -> li
 
 
 def _clean(part: ModelResponsePart) -> ModelResponsePart:
-    texts = {name: whole_characters(getattr(part, name)) for name in ("args", "content") if hasattr(part, name)}
+    texts = {name: whole_characters(getattr(part, name)) for name in _TEXTS if hasattr(part, name)}
     return replace(part, **texts)
 
 

@@ -32,6 +32,8 @@ class Ask:
 
     name: str
     args: Json | str = field(default_factory=dict[str, Any])
+    id: str | None = None
+    """Id of the call; None: one of the server's own."""
 
     @property
     def written(self) -> str:
@@ -40,6 +42,8 @@ class Ask:
 
 
 Part = Say | Think | Ask
+End = Literal["done", "length", "unsaid"]
+"""Why an answer ends; unsaid: the server closes it politely and sends no reason."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,12 @@ class Answer:
     """One answer; no parts: an empty one. `refusal` is what the model says instead."""
 
     parts: tuple[Part, ...] = ()
-    end: Literal["done", "length"] = "done"
+    end: End = "done"
     refusal: str | None = None
+    at: int | None = None
+    """Index of every call in a stream, where it is not its place."""
+    once: bool = False
+    """Whether the same request gets the next answer when it comes again."""
 
     @property
     def text(self) -> str:
@@ -74,9 +82,9 @@ class Failure:
     message: str
 
 
-def says(*parts: Part | str, end: Literal["done", "length"] = "done") -> Answer:
+def says(*parts: Part | str, end: End = "done", at: int | None = None, once: bool = False) -> Answer:
     """An answer of these parts."""
-    return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end)
+    return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end, at=at, once=once)
 
 
 def asks(name: str, /, **args: Any) -> Answer:

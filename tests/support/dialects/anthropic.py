@@ -148,10 +148,13 @@ def _block(part: Any, number: int, place: int) -> Json:
     if isinstance(part, Think):
         return {"type": "thinking", "thinking": part.text, "signature": signed(part.text)}
     given = cast("Json", part.args) if isinstance(part.args, dict) else {}
-    return {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": part.name, "input": given}
+    own = f"toolu_{number}_{place}" if part.id is None else part.id
+    return {"type": "tool_use", "id": own, "name": part.name, "input": given}
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
     if answer.refusal is not None:
         return "refusal"
     if answer.end == "length":
@@ -166,10 +169,13 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         bare = {**block, **{key: "" for key in ("text", "thinking", "signature") if key in block}}
         if "input" in block:
             bare["input"] = {}
+        index = index if answer.at is None else answer.at
         yield "content_block_start", {"index": index, "content_block": bare}
         for delta in _deltas(part):
             yield "content_block_delta", {"index": index, "delta": delta}
         yield "content_block_stop", {"index": index}
+    if answer.end == "unsaid":
+        return
     delta = {"stop_reason": _stop(answer), "stop_sequence": None}
     yield "message_delta", {"delta": delta, "usage": {"output_tokens": 90}}
     yield "message_stop", {}

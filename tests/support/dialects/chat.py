@@ -85,6 +85,7 @@ def _deltas(answer: Answer, number: int) -> Iterator[Json]:
         yield {"refusal": answer.refusal}
     for index, call in enumerate(_calls(answer, number)):
         function = call["function"]
+        index = index if answer.at is None else answer.at
         yield {"tool_calls": [{**call, "index": index, "function": {"name": function["name"], "arguments": ""}}]}
         for piece in halves(function["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
@@ -93,7 +94,7 @@ def _deltas(answer: Answer, number: int) -> Iterator[Json]:
 def _calls(answer: Answer, number: int) -> list[Json]:
     return [
         {
-            "id": f"call_{number}_{index}",
+            "id": f"call_{number}_{index}" if call.id is None else call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.written},
         }
@@ -101,7 +102,9 @@ def _calls(answer: Answer, number: int) -> list[Json]:
     ]
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
     if answer.end == "length":
         return "length"
     return "tool_calls" if answer.calls else "stop"

@@ -114,10 +114,13 @@ def _part(part: Any) -> Json | None:
         return {"text": part.text}
     if isinstance(part, Think):
         return {"text": part.text, "thought": True}
-    return {"functionCall": {"name": part.name, "args": part.args}} if isinstance(part.args, dict) else None
+    own = {} if part.id is None else {"id": part.id}
+    return {"functionCall": {**own, "name": part.name, "args": part.args}} if isinstance(part.args, dict) else None
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
     if answer.refusal is not None:
         return "PROHIBITED_CONTENT"
     if answer.end == "length":

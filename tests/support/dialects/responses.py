@@ -148,7 +148,8 @@ def _items(answer: Answer, number: int, body: Json) -> list[Json]:
                 item["encrypted_content"] = signed(part.text)
             found.append(item)
         elif isinstance(part, Ask):
-            call = {"call_id": f"call_{number}_{place}", "name": part.name, "arguments": part.written}
+            own_id = f"call_{number}_{place}" if part.id is None else part.id
+            call = {"call_id": own_id, "name": part.name, "arguments": part.written}
             own = {"type": "function_call", "id": f"fc_{number}_{place}{reasoned}", "status": "completed"}
             found.append({**own, **call})
         else:
@@ -178,6 +179,8 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         yield "response.output_item.added", {"output_index": index, "item": _bare(item)}
         yield from _pieces(item, at)
         yield "response.output_item.done", {"output_index": index, "item": item}
+    if answer.end == "unsaid":
+        return
     end = "incomplete" if answer.end == "length" else "completed"
     yield f"response.{end}", {"response": whole(answer, number, body)}
 

@@ -48,12 +48,14 @@ class Script:
     given: dict[str, Answer | Failure] = field(default_factory=dict[str, "Answer | Failure"])
     """By request: one that comes again, because a busy machine lost the answer, gets the same."""
 
-    def answer(self, body: Json) -> Answer | Failure:
+    def answer(self, body: Json, *, streamed: bool) -> Answer | Failure:
         """What a request gets."""
-        key = json.dumps(body, sort_keys=True)
+        key = json.dumps([streamed, body], sort_keys=True)
         if key not in self.given:
             self.requests.append(body)
             left = self.answers.pop(0) if self.answers else Failure(400, "The script has no more answers.")
+            if isinstance(left, Answer) and left.once:
+                return left
             self.given[key] = left
         return self.given[key]
 
@@ -102,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         if (complaint := dialect.check(body, dict(self.headers))) is not None:
             script.complaints.append(complaint)
             return self._fail(dialect, Failure(400, complaint))
-        answer = script.answer(body)
+        answer = script.answer(body, streamed=streamed)
         if isinstance(answer, Failure):
             return self._fail(dialect, answer)
         number = script.requests.index(body) + 1
