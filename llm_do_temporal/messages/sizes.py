@@ -24,14 +24,10 @@ MAX_CALL_BYTES = 1024 * 1024
 """Largest arguments of all tool calls of one answer together, as JSON. All that they set off travels at once, each
 several times (in the question for a person beside its diff, in the activity), and one message to the server has at most
 4 MiB."""
+MAX_CALLS = 200
+"""Most tool calls of one answer that are taken: a workflow begins them all in one task, which has little time."""
 OVERSIZED = "llm_do_oversized_bytes"
 """The only argument of a call whose real arguments were too large to keep: their size in bytes."""
-MAX_CALLS = 200
-"""Most tool calls of one answer that are carried out: each is a number of events, and all of them begin at once."""
-LEFT_OUT = "llm_do_calls_left_out"
-"""The only argument of the call after these: how many were left out, itself included."""
-UNFIT = "llm_do_unfit_number"
-"""The only argument of a call whose real arguments hold a number that JSON does not have: the number and its place."""
 LIVE_TEXT_CHARS = 4_000
 """Longest end of an unfinished answer that a heartbeat carries: enough for a screen."""
 QUOTED_CHARS = 500

@@ -20,7 +20,7 @@ from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALLS, UNFIT
+from llm_do_temporal.messages.sizes import MAX_CALLS
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
 from tests.support.dialects.server import ADAPTERS, Providers
@@ -84,7 +84,7 @@ def piece(index: int, **function: str) -> Json:
 
 @ALL
 async def test_half_a_text_is_never_an_answer(providers: Providers, adapter: str) -> None:
-    half = says("Half a sen", end="missing")
+    half = says("Half a sen", end="unsaid")
     (answer,) = await turn(providers, adapter, half, says("A whole sentence."), live=True, name="half")
     assert answer.text == "A whole sentence."
     assert providers.scripts[f"half-{adapter}-True"].streamed == [True, False]
@@ -92,7 +92,7 @@ async def test_half_a_text_is_never_an_answer(providers: Providers, adapter: str
 
 @ALL
 async def test_half_an_answer_with_calls_carries_none_out(providers: Providers, adapter: str) -> None:
-    half = says("I wri", Ask("write_file", {"path": "/a"}), end="missing")
+    half = says("I wri", Ask("write_file", {"path": "/a"}), end="unsaid")
     (answer,) = await turn(providers, adapter, half, asks("read_file", path="/b"), live=True, name="half-call")
     assert [(call.tool_name, call.args_as_dict()) for call in calls_of(answer)] == [("read_file", {"path": "/b"})]
 
@@ -108,25 +108,6 @@ async def test_a_reason_that_no_library_knows_is_a_reason(providers: Providers) 
     odd = events({"role": "assistant", "content": "All of it."}, finish="eos_token")
     (answer,) = await turn(providers, "chat", odd, live=True, name="odd-reason")
     assert answer.text == "All of it."
-
-
-async def test_a_server_that_only_streams_is_streamed_again_after_a_stream_that_was_cut(providers: Providers) -> None:
-    half, only = says("Half", end="missing"), Failure(400, "This server supports streaming only: set stream to true.")
-    with pytest.raises(ApplicationError, match="the stream ended before the answer did"):
-        await turn(providers, "chat", half, only, live=True, name="only-streams")
-    script = providers.scripts["only-streams-chat-True"]
-    script.answers[:], script.given = [says("Whole.")], {}
-    alias = ModelAlias(
-        model=ADAPTERS["chat"], base_url=f"http://127.0.0.1:{providers.server_port}/only-streams-chat-True/v1"
-    )
-    settings: Any = {CONVERSATION_SETTING: ConversationPart(number=1).model_dump(exclude_defaults=True)}
-
-    async def again() -> ModelResponse:
-        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
-        return await TurnModel(model).request(PROMPT, settings, ModelRequestParameters())
-
-    assert (await ActivityEnvironment().run(again)).text == "Whole."
-    assert script.streamed == [True, False, True]
 
 
 async def test_a_server_that_refuses_streams_once_and_whole_answers_later_is_streamed(providers: Providers) -> None:
@@ -178,53 +159,12 @@ async def test_ids_of_calls_are_plain_and_unique(providers: Providers, adapter: 
         (" read_file", "read_file"),
         ("n" * 70, "n" * 64),
         ("no such tool!", "no_such_tool_"),
-        ("<|call|>", "unnamed"),
+        ("<|call|>", "__call__"),
     ],
 )
 async def test_names_of_calls_are_plain(providers: Providers, adapter: str, live: bool, said: str, kept: str) -> None:
     (answer,) = await turn(providers, adapter, asks(said, path="/a"), live=live, name=f"name-{abs(hash(said))}")
     assert [call.tool_name for call in calls_of(answer)] == [kept]
-
-
-ODD_NUMBERS = {
-    "nan": ("NaN", "nan at /path/0"),
-    "infinity": ("Infinity", "inf at /path/0"),
-    "minus": ("-Infinity", "-inf at /path/0"),
-    "exponent": ("1e999", "inf at /path/0"),
-    "integer": ("1" + "0" * 400, "an integer of 1329 bits at /path/0"),
-}
-
-
-@LIVE
-@pytest.mark.parametrize("adapter", ["chat", "responses", "anthropic"])
-@pytest.mark.parametrize("number", ODD_NUMBERS)
-async def test_a_number_that_json_does_not_have_is_never_an_argument(
-    providers: Providers, adapter: str, live: bool, number: str
-) -> None:
-    written, told = ODD_NUMBERS[number]
-    value = json.loads(written) if adapter == "anthropic" and not live else None
-    args: Json | str = f'{{"path": [{written}]}}' if value is None else {"path": [value]}
-    (answer,) = await turn(providers, adapter, says(Ask("read_file", args)), live=live, name=f"number-{number}")
-    assert [call.args_as_dict() for call in calls_of(answer)] == [{UNFIT: told}]
-
-
-@LIVE
-async def test_google_sends_such_numbers_as_values(providers: Providers, live: bool) -> None:
-    call = says(Ask("read_file", {"path": [float("nan")]}))
-    (answer,) = await turn(providers, "google", call, live=live, name="number")
-    assert [one.args_as_dict() for one in calls_of(answer)] == [{UNFIT: "nan at /path/0"}]
-
-
-@LIVE
-@ALL
-async def test_of_too_many_calls_some_are_kept_and_one_for_the_others(
-    providers: Providers, adapter: str, live: bool
-) -> None:
-    many = says(*[Ask("read_file", {"path": f"/{number}"}) for number in range(3_000)])
-    (answer,) = await turn(providers, adapter, many, live=live, name="many")
-    calls = calls_of(answer)
-    assert [call.args_as_dict().get("path") for call in calls] == [*(f"/{number}" for number in range(MAX_CALLS)), None]
-    assert calls[-1].args_as_dict() == {LEFT_OUT: 3_000 - MAX_CALLS}
 
 
 SHARED_INDEX = {
@@ -237,12 +177,6 @@ SHARED_INDEX = {
     "no-ids": [
         piece(0, name="write_file", arguments='{"path": "/a"}'),
         piece(0, name="write_file", arguments='{"path": "/b"}'),
-    ],
-    "one-id": [
-        piece(0, id="a", name="write_file", arguments='{"path": "/a"}'),
-        piece(0, id="a", name="write_file", arguments=""),
-        piece(0, arguments='{"path": '),
-        piece(0, arguments='"/b"}'),
     ],
     "whole": [
         piece(0, id="a", name="write_file", arguments='{"path": "/a"}'),
@@ -321,8 +255,8 @@ async def test_what_a_run_does_with_such_calls(place: Place, providers: Provider
     told = json.dumps(script.requests[-1])
     assert "First" in told
     assert "Second" in told
-    assert "holds a number that JSON does not have" in told or "hold a number that JSON does not have" in told
-    assert "5 calls of this answer were not carried out" in told
+    assert "a number that JSON does not have" in told
+    assert "this call and 4 after it" in told
 
 
 ODD_BODIES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from math import inf
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.usage import RequestUsage
 from temporalio.testing import ActivityEnvironment
 
+from llm_do_temporal.activities.models.live_text import pause_streams
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
@@ -83,7 +83,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     model = OpenAIChatModel("gpt-4o")
     served = TurnModel(model)
     if not streamed:
-        setattr(model, "llm_do_whole_until", inf)  # noqa: B010 - an attribute that is put there by ours
+        pause_streams(model, "it is asked for a whole answer")
     request: list[ModelMessage] = [ModelRequest([UserPromptPart(PROMPT)])]
     answer = await ActivityEnvironment().run(served.request, request, None, ModelRequestParameters())
     assert isinstance(answer, ModelResponse)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+from dataclasses import dataclass
 from datetime import datetime
-from math import inf
 from typing import Literal
 
-from pydantic_ai.exceptions import ModelRequestRejectedError, UnexpectedModelBehavior
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -35,7 +34,7 @@ from temporalio import activity
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.activities.models.chat_servers import StreamCut
+from llm_do_temporal.activities.models.streamed_calls import StreamedCalls
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
@@ -45,14 +44,16 @@ BEAT_SECONDS = 0.2
 MOST_BEATS_A_SECOND = 50
 """Most heartbeats of one process, as each is a write in Temporal's database: of many turns, each beats less often."""
 _STREAM = "stream"
-"""Word in the refusal of a server that cannot stream."""
+"""Word in the refusal of a server that cannot stream, or does nothing else."""
+MOST_WHOLE_TURNS = 64
+"""Most turns of a model without a stream before the next stream is tried."""
 
 _log = logging.getLogger(__name__)
-_WHOLE_UNTIL = "llm_do_whole_until"
-"""Attribute of a model whose server does not stream, as an earlier turn has found: the time until which it is asked for
-whole answers, in seconds of the monotonic clock."""
-_BROKEN_SECONDS = 600.0
-"""Time for which a server is asked for whole answers after a stream that broke while a whole answer did not."""
+_PAUSE = "llm_do_stream_pause"
+"""Attribute of a model with its `StreamPause`."""
+_MADE_UP = (None, "stop", "tool_call")
+"""Reasons for an answer's end that an adapter also gives where its provider has sent none."""
+_NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 _telling: set[asyncio.Task[None]] = set()
 
 
@@ -124,6 +125,16 @@ def _written(call: ToolCallPart) -> str:
     return call.args_as_json_str() if call.args else ""
 
 
+@dataclass
+class StreamPause:
+    """Turns of one model that are asked for without a stream, after a stream that could not be used."""
+
+    left: int = 0
+    """Turns before the next stream."""
+    length: int = 0
+    """Turns of the last pause; each further stream that cannot be used doubles it."""
+
+
 async def ask(
     model: Model,
     messages: list[ModelMessage],
@@ -132,75 +143,79 @@ async def ask(
 ) -> ModelResponse:
     """Return the model's answer, and beat with its end while it is written; call it in an activity.
 
-    A stream that cannot be read, or that ends before its answer does, is asked again as a whole at once. A server that
-    does not stream is asked for whole answers from then on, until it refuses those. A model without a provider plays a
-    script, and is asked for a whole answer. Raises like the model.
+    Raises like the model. One without a provider plays a script; it is asked without a stream, like a server that has
+    none. Where a stream cannot be used, the same turn is asked for without a stream: a whole answer has its own end.
     """
     if model.provider is None:
         return await model.request(messages, settings, parameters)
-    if getattr(model, _WHOLE_UNTIL, 0.0) > time.monotonic():
+    pause = _pause_of(model)
+    if pause.left:
+        pause.left -= 1
         return await _whole(model, messages, settings, parameters)
     try:
         answer = await _streamed(model, messages, settings, parameters)
     except NotImplementedError:
-        _note(model, "its library cannot")
+        pause_streams(model, "its library cannot", most=True)
     except ModelRequestRejectedError as error:
-        if not _is_about_streams(error):
+        if not _is_of_streams(error):
             raise
-        _note(model, error.message)
+        pause_streams(model, error.message, most=True)
     except UnexpectedModelBehavior as error:
-        return await _instead(error, model, messages, settings, parameters)
+        pause_streams(model, error.message)
     else:
         if answer.usage.unmeasured_requests:
-            _note(model, "it says nothing of the tokens used")
+            pause_streams(model, "it says nothing of the tokens used")
+        else:
+            pause.length = 0
         return answer
-    return await model.request(messages, settings, parameters)
+    return await _whole(model, messages, settings, parameters)
+
+
+def pause_streams(model: Model, why: str, *, most: bool = False) -> None:
+    """Ask for the next turns of a model without a stream: one turn, twice as many each further time, or the most."""
+    pause = _pause_of(model)
+    pause.length = MOST_WHOLE_TURNS if most else min(max(1, 2 * pause.length), MOST_WHOLE_TURNS)
+    pause.left = pause.length
+    turns = f"{pause.length} turn{'s' if pause.length > 1 else ''}"
+    _log.warning("answers of model %s are not streamed for %s: %s", shown_name(model), turns, why)
+
+
+def _pause_of(model: Model) -> StreamPause:
+    pause = getattr(model, _PAUSE, None)
+    if not isinstance(pause, StreamPause):
+        pause = StreamPause()
+        setattr(model, _PAUSE, pause)
+    return pause
+
+
+def _is_of_streams(error: ModelAPIError) -> bool:
+    return _STREAM in f"{error.message} {error.body}".lower()
 
 
 async def _whole(
     model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
 ) -> ModelResponse:
-    """Return the answer of a model whose server did not stream before; as a stream where it refuses anything else."""
+    """Return an answer without a stream; with one where the server does nothing else."""
     try:
         return await model.request(messages, settings, parameters)
-    except ModelRequestRejectedError as error:
-        if not _is_about_streams(error):
+    except ModelHTTPError as error:
+        is_refusal = isinstance(error, ModelRequestRejectedError) or error.status_code in (405, 501)
+        if not is_refusal or not _is_of_streams(error):
             raise
-        _log.warning("answers of model %s are streamed again: %s", shown_name(model), error.message)
-        setattr(model, _WHOLE_UNTIL, 0.0)
-    return await _streamed(model, messages, settings, parameters)
-
-
-async def _instead(
-    broken: UnexpectedModelBehavior,
-    model: Model,
-    messages: list[ModelMessage],
-    settings: ModelSettings,
-    parameters: ModelRequestParameters,
-) -> ModelResponse:
-    """Return the whole answer in place of a stream that broke. Raises what broke it where a whole one is refused."""
-    _log.warning("a stream of model %s broke, its answer is asked for as a whole: %s", shown_name(model), broken)
-    try:
-        answer = await model.request(messages, settings, parameters)
-    except ModelRequestRejectedError:
-        # It only streams: the next attempt is a stream again.
-        raise broken from None
     except UnexpectedModelBehavior:
-        _note(model, f"for {_BROKEN_SECONDS:g} s", seconds=_BROKEN_SECONDS)
+        _pause_of(model).left = 0
         raise
-    if not isinstance(broken, StreamCut):
-        _note(model, f"for {_BROKEN_SECONDS:g} s", seconds=_BROKEN_SECONDS)
-    return answer
-
-
-def _is_about_streams(error: ModelRequestRejectedError) -> bool:
-    return _STREAM in f"{error.message} {error.body}".lower()
+    except ValueError as error:
+        raise UnexpectedModelBehavior(f"the answer cannot be read: {error}") from error
+    _pause_of(model).left = 0
+    return await _streamed(model, messages, settings, parameters)
 
 
 async def _streamed(
     model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
 ) -> ModelResponse:
     tail = AnswerTail(activity.info().attempt, activity.info().scheduled_time)
+    calls = StreamedCalls()
     telling = asyncio.create_task(_tell(tail))
     _telling.add(telling)
     telling.add_done_callback(_telling.discard)
@@ -209,6 +224,7 @@ async def _streamed(
             try:
                 async for event in stream:
                     tail.take(event)
+                    calls.take(event)
                     if tail.chars > MAX_STREAMED_CHARS:
                         raise AnswerTooLarge
             except ValueError as error:
@@ -217,14 +233,15 @@ async def _streamed(
     finally:
         telling.cancel()
     if not has_end(answer):
-        # Whatever came is not a whole answer, or nobody can tell.
-        raise StreamCut
-    return answer
+        # Whatever came is no whole answer, or nobody can tell.
+        raise UnexpectedModelBehavior("the stream ended before the answer did")
+    return calls.parted(answer)
 
 
 def has_end(answer: ModelResponse) -> bool:
-    """Whether an answer says why it ended. A reason that no library knows is one."""
-    return answer.finish_reason is not None or bool((answer.provider_details or {}).get("finish_reason"))
+    """Whether the provider has sent a reason for the end of a streamed answer."""
+    sent = (answer.provider_details or {}).get("finish_reason")
+    return sent not in _NO_REASON or answer.finish_reason not in _MADE_UP
 
 
 async def _tell(tail: AnswerTail) -> None:
@@ -234,8 +251,3 @@ async def _tell(tail: AnswerTail) -> None:
         if tail.chars != told:
             told = tail.chars
             activity.heartbeat(tail.live_text())
-
-
-def _note(model: Model, why: str, *, seconds: float = inf) -> None:
-    _log.warning("answers of model %s are not streamed any more: %s", shown_name(model), why)
-    setattr(model, _WHOLE_UNTIL, time.monotonic() + seconds)

@@ -16,7 +16,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from pydantic_ai.models import Model
-from pydantic_ai.profiles import ModelProfile, merge_profile
+from pydantic_ai.profiles import merge_profile
 
 _AS_MADE = ("messages", "tools")
 """The parts of a request that are long, and are plain JSON already."""
@@ -30,16 +30,23 @@ _LEFT_OUT = "(What was said before is left out.)"
 """Stands for a user where a conversation would begin with its assistant."""
 
 
-def template_profile(profile: ModelProfile, provider: Any) -> ModelProfile:
-    """Return the profile of a model whose server may put a conversation into a chat template.
+def for_templates(model: Model) -> Model:
+    """The model, told that its server may put a conversation into a chat template.
 
-    Those of OpenAI itself, and of OpenRouter, whose profile knows each model, stay as they are.
+    Those of OpenAI itself stay as they are, and those of OpenRouter, whose profile knows each model.
     """
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    if isinstance(model, OpenAIChatModel) and not _takes_system_text_anywhere(model.provider):
+        strict: Any = {"supports_inline_system_prompts": False, "openai_chat_supports_multiple_system_messages": False}
+        # A profile is looked up once, and kept there.
+        vars(model)["profile"] = merge_profile(model.profile, strict)
+    return model
+
+
+def _takes_system_text_anywhere(provider: Any) -> bool:
     host = urlsplit(str(provider.base_url)).hostname or ""
-    if provider.name in _KNOWN or (provider.name == "openai" and host.endswith(".openai.com")):
-        return profile
-    strict: Any = {"supports_inline_system_prompts": False, "openai_chat_supports_multiple_system_messages": False}
-    return merge_profile(profile, strict)
+    return provider.name in _KNOWN or (provider.name == "openai" and host.endswith(".openai.com"))
 
 
 def in_order(messages: list[_Message]) -> list[_Message]:

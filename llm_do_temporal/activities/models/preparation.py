@@ -7,7 +7,9 @@ So they are put into words here, by the model that sends, and what comes out is 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, cast
 
 from pydantic_ai.messages import (
@@ -26,8 +28,10 @@ from pydantic_ai.models import (
 )
 from pydantic_ai.settings import ModelSettings
 
-from llm_do_temporal.activities.models.answers import plain_id, plain_name
+from llm_do_temporal.activities.models.plain_calls import plain_name
 
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""Ids of calls that all providers take, but for those that want nine letters, whose profiles say so."""
 _OF_CALLS = (ToolCallPart, ToolReturnPart)
 """Parts that are a call, or its result."""
 _CHAT = "OpenAIChatModel"
@@ -81,7 +85,10 @@ def _names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
 
 
 def _plain_names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
-    return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": plain_id(part.tool_call_id, ())}
+    own = part.tool_call_id
+    if not _ID.fullmatch(own):
+        own = f"call_{sha256(own.encode(errors='surrogatepass')).hexdigest()[:24]}"
+    return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": own}
 
 
 def _thought(answer: ModelResponse, is_chat: bool) -> ModelResponse:

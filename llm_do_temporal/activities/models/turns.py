@@ -31,6 +31,7 @@ from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
 from llm_do_temporal.activities.models.failures import model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask, has_end
+from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
 from llm_do_temporal.activities.models.preparation import prepared
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.activities.models.provider_batches.turn import Asked, told_before
@@ -38,6 +39,7 @@ from llm_do_temporal.activities.models.provider_batches.turn import answer as ba
 from llm_do_temporal.activities.models.reuse.recorded_turns import keyed, reused
 from llm_do_temporal.activities.models.usage_reports import counted, marked
 from llm_do_temporal.activities.models.written_results import with_result
+from llm_do_temporal.activities.models.written_thoughts import with_thoughts
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
@@ -100,21 +102,24 @@ class TurnModel(WrapperModel):
         batched = part is not None and part.batched and self.wrapped.provider is not None
         turn = told_before() if batched else None
         key = ""
+        said = messages
 
         async def build() -> Asked:
-            nonlocal key
+            nonlocal key, said
             whole, key = await self._whole(messages, model_settings, model_request_parameters)
+            said = whole[0]
             return await self._ready(*whole)
 
         def finish(answer: ModelResponse, asked: Asked) -> ModelResponse:
             with unusable_when_unread(self.wrapped):
-                return self._stored(answer, asked, key=key, batched=True)
+                return self._stored(answer, asked, said, key=key, batched=True)
 
         async with _one_turn(self.wrapped, part, turn):
             if turn is not None and turn.custom_id:
                 # It was looked up before it was sent.
                 return await batched_answer(self.wrapped, turn, build, finish)
             whole, key = await self._whole(messages, model_settings, model_request_parameters)
+            said = whole[0]
             if part is not None and part.fork is not None:
                 recorded = await _recorded(part.fork, key, part.path)
                 if recorded is not None:
@@ -125,7 +130,7 @@ class TurnModel(WrapperModel):
             live = part is None or part.live
             with unusable_when_unread(self.wrapped):
                 answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
-                return self._stored(answer, asked, key=key)
+                return self._stored(answer, asked, said, key=key)
 
     async def _whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -133,14 +138,21 @@ class TurnModel(WrapperModel):
         """Return the whole conversation, and the content key of the turn; empty for a request of an earlier version."""
         return await _conversations.keyed(messages, settings, parameters, _name_of(self.wrapped))
 
-    def _stored(self, answer: ModelResponse, asked: Asked, *, key: str, batched: bool = False) -> ModelResponse:
-        """Return the answer as the history gets it: counted, priced, marked, and with the turn's content key."""
+    def _stored(
+        self, answer: ModelResponse, asked: Asked, said: list[ModelMessage], *, key: str, batched: bool = False
+    ) -> ModelResponse:
+        """Return the answer as the history gets it: plain, counted, priced, marked, with the turn's content key.
+
+        `said` is the conversation as it is kept.
+        """
         sent, _, parameters = asked
         if self.wrapped.provider is not None and not answer.parts and not has_end(answer):
             raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
         answer, estimated = counted(answer, sent, parameters)
-        answer = with_result(without_half_call(answer), parameters)
-        stored = priced(storable(answer, parameters, sent), self.wrapped, batched=batched)
+        answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
+        answer = with_plain_calls(answer, parameters, call_ids([*said, *sent]))
+        whole = {tool.name for tool in parameters.output_tools}
+        stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
         if estimated:
             stored = marked(stored)
             _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))

@@ -55,8 +55,11 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _read(text: str) -> Any:
-    """The value of a JSON text; _NONE where it is none."""
+    """Return the value of a JSON text; _NONE for another text.
+
+    NaN and infinities are read: the call that is made of them is refused with the reason.
+    """
     try:
-        return from_json(text.strip(), allow_inf_nan=False)
+        return from_json(text.strip())
     except ValueError:
         return _NONE

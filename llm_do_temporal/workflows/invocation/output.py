@@ -12,7 +12,6 @@ from llm_do_temporal.json_schema import UnusableSchema, find_problems
 from llm_do_temporal.messages.activities import CHECK_OUTPUT
 from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.messages.sizes import UNFIT
 from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
@@ -29,9 +28,7 @@ async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
     schema = invocation.worker.output_schema
     if schema is None:
         return output
-    number, reason = _marked(output, UNFIT), _marked(output, CUT)
-    if number is not None:
-        raise ModelRetry(f"The result holds a number that JSON does not have or that is too large: {number}")
+    reason = _marked(output, CUT)
     if reason is not None:
         raise ModelRetry(f"{cut_words(reason).capitalize()} within the result. Give it again, shorter.")
     _hold_against(schema, output, invocation.worker.name)

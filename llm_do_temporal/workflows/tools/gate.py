@@ -32,7 +32,7 @@ from llm_do_temporal.json_schema import Steps, read_value, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.experiments.forks import RecordedCall
-from llm_do_temporal.messages.sizes import LEFT_OUT, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED, UNFIT
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
 from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
@@ -359,16 +359,6 @@ def _read_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) 
         return args, (
             f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
             "in one answer. Do it in several smaller steps, or with less text."
-        )
-    if LEFT_OUT in args:
-        return args, (
-            f"{args[LEFT_OUT]} calls of this answer were not carried out: an answer may hold {MAX_CALLS}. "
-            "Look at the results of the others, and make further calls in further answers."
-        )
-    if UNFIT in args:
-        return args, (
-            f"The call of {tool.name} was not carried out: its arguments hold a number that JSON does not have or that "
-            f"is too large: {args[UNFIT]}. Use a finite number, null or a text."
         )
     if CUT in args:
         return (

@@ -44,8 +44,9 @@ class Ask:
 Part = Say | Think | Ask
 
 
-End = Literal["done", "length", "window", "filter", "recitation", "missing"]
-"""Reason why an answer ends: it is whole, is as long as was allowed, fills the context window, or is filtered."""
+End = Literal["done", "length", "window", "filter", "recitation", "unsaid"]
+"""Reason why an answer ends: it is whole, is as long as was allowed, fills the context window, or is filtered;
+unsaid: the server closes it politely and sends no reason."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,11 @@ class Answer:
 
     parts: tuple[Part, ...] = ()
     end: End = "done"
-    """How it ends; missing: a stream is closed before that is said."""
     refusal: str | None = None
+    at: int | None = None
+    """Index of every call in a stream, where it is not its place."""
+    once: bool = False
+    """Whether the same request gets the next answer when it comes again."""
 
     @property
     def text(self) -> str:
@@ -90,9 +94,9 @@ class Raw:
     status: int = 200
 
 
-def says(*parts: Part | str, end: End = "done") -> Answer:
+def says(*parts: Part | str, end: End = "done", at: int | None = None, once: bool = False) -> Answer:
     """An answer of these parts."""
-    return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end)
+    return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end, at=at, once=once)
 
 
 def asks(name: str, /, **args: Any) -> Answer:

@@ -150,13 +150,20 @@ def _block(part: Any, number: int, place: int) -> Json:
     if isinstance(part, Think):
         return {"type": "thinking", "thinking": part.text, "signature": signed(part.text)}
     given = cast("Json", part.args) if isinstance(part.args, dict) else {}
-    return {"type": "tool_use", "id": part.id or f"toolu_{number}_{place}", "name": part.name, "input": given}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{number}_{place}" if part.id is None else part.id,
+        "name": part.name,
+        "input": given,
+    }
 
 
-def _stop(answer: Answer) -> str:
+def _stop(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
     if answer.refusal is not None:
         return "refusal"
-    if answer.end not in ("done", "missing"):
+    if answer.end != "done":
         return {"length": "max_tokens", "window": "model_context_window_exceeded"}.get(answer.end, "refusal")
     return "tool_use" if answer.calls else "end_turn"
 
@@ -165,6 +172,7 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
     yield "message_start", {"message": _begun(number, body)}
     for index, part in enumerate(answer.parts):
         block = _block(part, number, index)
+        index = index if answer.at is None else answer.at
         bare = {**block, **{key: "" for key in ("text", "thinking", "signature") if key in block}}
         if "input" in block:
             bare["input"] = {}
@@ -172,7 +180,7 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         for delta in _deltas(part):
             yield "content_block_delta", {"index": index, "delta": delta}
         yield "content_block_stop", {"index": index}
-    if answer.end == "missing":
+    if answer.end == "unsaid":
         return
     delta = {"stop_reason": _stop(answer), "stop_sequence": None}
     yield "message_delta", {"delta": delta, "usage": {"output_tokens": 90}}

@@ -35,7 +35,7 @@ def events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str | None
     envelope = _envelope(number, body, "chat.completion.chunk")
     for delta in _deltas(answer, number):
         yield None, {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    if answer.end == "missing":
+    if answer.end == "unsaid":
         return
     yield None, {**envelope, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(answer)}]}
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -88,7 +88,7 @@ def _deltas(answer: Answer, number: int) -> Iterator[Json]:
     if answer.refusal:
         yield {"refusal": answer.refusal}
     for index, call in enumerate(_calls(answer, number)):
-        function = call["function"]
+        function, index = call["function"], index if answer.at is None else answer.at
         yield {"tool_calls": [{**call, "index": index, "function": {"name": function["name"], "arguments": ""}}]}
         for piece in halves(function["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
@@ -105,8 +105,10 @@ def _calls(answer: Answer, number: int) -> list[Json]:
     ]
 
 
-def _finish(answer: Answer) -> str:
-    if answer.end not in ("done", "missing"):
+def _finish(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
+    if answer.end != "done":
         return "length" if answer.end in ("length", "window") else "content_filter"
     return "tool_calls" if answer.calls else "stop"
 

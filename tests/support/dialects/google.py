@@ -34,7 +34,7 @@ def events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str | None
             continue
         for piece in halves(part["text"]):
             yield None, _chunk([{**part, "text": piece}], None, number)
-    if answer.end != "missing":
+    if answer.end != "unsaid":
         yield None, _chunk([], _finish(answer), number)
 
 
@@ -119,13 +119,15 @@ def _part(part: Any) -> Json | None:
         return {"text": part.text, "thought": True}
     if not isinstance(part.args, dict):
         return None
-    return {"functionCall": {"name": part.name, "args": part.args, **({"id": part.id} if part.id else {})}}
+    return {"functionCall": {"name": part.name, "args": part.args, **({} if part.id is None else {"id": part.id})}}
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: Answer) -> str | None:
+    if answer.end == "unsaid":
+        return None
     if answer.refusal is not None:
         return "PROHIBITED_CONTENT"
-    if answer.end not in ("done", "missing"):
+    if answer.end != "done":
         return {"filter": "SAFETY", "recitation": "RECITATION"}.get(answer.end, "MAX_TOKENS")
     return "MALFORMED_FUNCTION_CALL" if any(isinstance(call.args, str) for call in answer.calls) else "STOP"
 

@@ -29,7 +29,7 @@ def failure(status: int, message: str) -> Json:
 
 def whole(answer: Answer, number: int, body: Json) -> Json:
     """The answer in one piece."""
-    is_cut = answer.end not in ("done", "missing")
+    is_cut = answer.end not in ("done", "unsaid")
     reason = "max_output_tokens" if answer.end in ("length", "window") else "content_filter"
     return {
         **_begun(number, body),
@@ -151,7 +151,11 @@ def _items(answer: Answer, number: int, body: Json) -> list[Json]:
                 item["encrypted_content"] = signed(part.text)
             found.append(item)
         elif isinstance(part, Ask):
-            call = {"call_id": part.id or f"call_{number}_{place}", "name": part.name, "arguments": part.written}
+            call = {
+                "call_id": f"call_{number}_{place}" if part.id is None else part.id,
+                "name": part.name,
+                "arguments": part.written,
+            }
             own = {"type": "function_call", "id": f"fc_{number}_{place}{reasoned}", "status": "completed"}
             found.append({**own, **call})
         else:
@@ -181,7 +185,7 @@ def _events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str, Json
         yield "response.output_item.added", {"output_index": index, "item": _bare(item)}
         yield from _pieces(item, at)
         yield "response.output_item.done", {"output_index": index, "item": item}
-    if answer.end == "missing":
+    if answer.end == "unsaid":
         return
     end = "incomplete" if answer.end != "done" else "completed"
     yield f"response.{end}", {"response": whole(answer, number, body)}

@@ -6,21 +6,16 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import BinaryContent, FilePart, ModelResponse, TextPart, ThinkingPart, ToolCallPart
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.models.answers import storable
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 
-ANY = ModelRequestParameters()
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 def arguments(args: Any, *, tool: str = "write_file", whole: tuple[str, ...] = ()) -> Any:
-    outputs = [ToolDefinition(name=name) for name in whole]
-    answer = ModelResponse(parts=[ToolCallPart(tool, args, tool_call_id="1")])
-    (part,) = storable(answer, ModelRequestParameters(output_tools=outputs)).parts
+    (part,) = storable(ModelResponse(parts=[ToolCallPart(tool, args, tool_call_id="1")]), whole=whole).parts
     assert isinstance(part, ToolCallPart)
     return part.args
 
@@ -51,7 +46,7 @@ def test_a_structured_result_may_be_larger_than_a_call() -> None:
 
 def test_texts_are_cleaned_too_and_files_stay_as_they_are() -> None:
     file = FilePart(BinaryContent(b"\xed\xa0\x80", media_type="image/png"))
-    answer = storable(ModelResponse(parts=[TextPart("a\ud800"), ThinkingPart("b\ud800"), file]), ANY)
+    answer = storable(ModelResponse(parts=[TextPart("a\ud800"), ThinkingPart("b\ud800"), file]))
     contents = [getattr(part, "content", None) for part in answer.parts]
     assert contents == [f"a{UNKNOWN * 3}", f"b{UNKNOWN * 3}", file.content]
 
@@ -59,7 +54,7 @@ def test_texts_are_cleaned_too_and_files_stay_as_they_are() -> None:
 def test_only_the_calls_that_are_too_large_are_replaced() -> None:
     small, large = {"n": 1}, {"content": "x" * MAX_CALL_BYTES}
     parts = [TextPart("Now."), ToolCallPart("a", small), ToolCallPart("b", large)]
-    text, first, second = storable(ModelResponse(parts=parts), ANY).parts
+    text, first, second = storable(ModelResponse(parts=parts)).parts
     assert isinstance(text, TextPart)
     assert isinstance(first, ToolCallPart)
     assert isinstance(second, ToolCallPart)
@@ -70,7 +65,7 @@ def test_only_the_calls_that_are_too_large_are_replaced() -> None:
 def test_of_calls_that_are_too_large_together_the_first_ones_are_kept() -> None:
     sizes = [300_000, 300_000, 500_000, 300_000, 100_000]
     parts = [ToolCallPart("write", {"content": "x" * size}) for size in sizes]
-    answer = storable(ModelResponse(parts=parts), ANY)
+    answer = storable(ModelResponse(parts=parts))
     kept = [part.args_as_dict() for part in answer.parts if isinstance(part, ToolCallPart)]
     assert [len(args.get("content", "")) for args in kept] == [300_000, 300_000, 0, 300_000, 100_000]
     assert kept[2] == {OVERSIZED: 500_014}
@@ -92,4 +87,4 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_an_answer_that_no_history_can_hold_is_final(answer: ModelResponse, message: str) -> None:
     with pytest.raises(ModelFailed, match=message):
-        storable(answer, ANY)
+        storable(answer)
