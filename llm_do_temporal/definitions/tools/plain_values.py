@@ -47,7 +47,7 @@ def whole_characters(text: str) -> str:
 
 
 class _Plain:
-    """One result; it counts its values."""
+    """Reader of one result, which counts its values."""
 
     def __init__(self, noted: Callable[[Any], str | None]) -> None:
         self._noted = noted
