@@ -118,5 +118,5 @@ async def test_a_service_that_is_lost_while_it_is_blocked_is_noticed(service: Se
         )
         service.running.append(await other)
     (question,) = await service.place.pending(run)
-    assert question.request.summary.startswith("may have happened: block")
+    assert question.request.summary.startswith("may have happened: a call of block")
     assert service.count("blocked.txt") == 1
