@@ -23,16 +23,17 @@ from pydantic_ai.messages import BinaryContent, ToolReturn
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_ai.usage import RunUsage
-from pydantic_core import to_jsonable_python
 from temporalio import activity
 from temporalio.client import Client
 
 from llm_do_temporal.activities.external_calls import why_no_answer
 from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.models.builder import NamedModel
+from llm_do_temporal.activities.runtime.authors import in_own_loop, is_interruption
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
+from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
 from llm_do_temporal.json_schema import check_schema
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
@@ -75,24 +76,33 @@ class ExternalActivities:
         self._client = client
 
     @activity.defn(name=LIST_EXTERNAL_TOOLS.name)
-    async def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
+    def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
         """List the tools of each toolset. An unusable toolset has none and a warning; it does not fail the others."""
+        return in_own_loop(self._list(asked))
+
+    async def _list(self, asked: ListExternalToolsInput) -> ExternalToolListing:
         with working_for(asked.caller, self._client) as caller:
             found = await asyncio.gather(*(self._listed(toolset, asked.model, caller) for toolset in asked.toolsets))
         return ExternalToolListing(toolsets=tuple(found))
 
     @activity.defn(name=EXTERNAL_CAPABILITIES.name)
-    async def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
+    def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
         """Ask the toolset itself for the capabilities of a call. Fails with EffectFailed where it cannot say."""
+        return in_own_loop(self._capabilities(asked))
+
+    async def _capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
         with user_errors(), working_for(asked.caller, self._client) as caller:
             async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
                 said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
                 return ExternalCapabilities(capabilities=said)
 
     @activity.defn(name=CALL_EXTERNAL_TOOL.name)
-    async def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
+    def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
         """Make a call. Fails with EffectFailed and a text for the model, and with OutcomeUnknown where a call that was
         sent to an MCP server has no usable answer."""
+        return in_own_loop(self._call(asked))
+
+    async def _call(self, asked: CallExternalToolInput) -> ExternalResult:
         results: list[ExternalResult] = []
         with user_errors(), working_for(asked.caller, self._client) as caller:
             try:
@@ -292,6 +302,7 @@ async def _called(
     except ValidationError as error:
         problems = "; ".join(str(problem["msg"]) for problem in error.errors(include_input=False)[:5])
         raise EffectFailed(bounded(f"the arguments of '{asked.tool}' are not valid: {problems}")) from error
+    # From here on the tool may have done something, whatever it raises.
     try:
         return await toolset.call_tool(asked.tool, args, context, tool)
     except (ModelRetry, ToolFailed) as error:
@@ -303,9 +314,11 @@ async def _called(
         raise EffectFailed(bounded(f"'{asked.tool}' could not go on: {error}")) from error
     except (ApprovalRequired, CallDeferred) as error:
         raise EffectFailed(f"'{asked.tool}' wants to be carried out elsewhere, which is not supported") from error
-    except Exception as error:
-        if asked.toolset.server is None:
+    except BaseException as error:
+        if isinstance(error, LlmDoError) or is_interruption(error):
             raise
+        if asked.toolset.server is None:
+            raise _raised(asked, error) from error
         # The tool itself runs in the server, so what fails here is the way to it or the reading of its answer.
         _log.warning("toolset %s failed in a call: %s", asked.toolset.name, logged_error(error))
         raise OutcomeUnknown(
@@ -313,33 +326,24 @@ async def _called(
         ) from error
 
 
+def _raised(asked: CallExternalToolInput, error: BaseException) -> EffectFailed:
+    """Return the failure for an exception of a tool's own. Its message may hold paths of the host, or a key."""
+    _log.warning("toolset %s failed: %s", asked.toolset.name, logged_error(error))
+    return EffectFailed(
+        f"'{asked.tool}' raised {type(_first(error)).__name__} while it ran: it may have done a part of its work",
+        next_step="The log of the worker service says more.",
+    )
+
+
 def storable(value: Any) -> Any:
     """The value as JSON that a history can hold. Never fails: the call was made, and the model must be told so."""
     if isinstance(value, ToolReturn):
         value = cast("ToolReturn[Any]", value).return_value
-    plain = _without_bytes(to_jsonable_python(_without_bytes(value), fallback=str))
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    data = text.encode("utf-8", errors="replace")
-    if len(data) <= MAX_EXTERNAL_RESULT_BYTES:
-        return plain
-    cut = data[:MAX_EXTERNAL_RESULT_BYTES].decode("utf-8", errors="ignore")
-    return {"content": cut, "truncated": True, "total_bytes": len(data)}
+    return bounded_value(plain_value(value, _without_bytes), MAX_EXTERNAL_RESULT_BYTES)
 
 
-def _without_bytes(value: Any) -> Any:
+def _without_bytes(value: Any) -> str | None:
+    """Return a note of bytes, which no model reads; None for any other value."""
     if isinstance(value, BinaryContent):
         return f"[{value.media_type}, {len(value.data)} bytes, not shown]"
-    if isinstance(value, bytes):
-        return f"[{len(value)} bytes, not shown]"
-    if isinstance(value, str):
-        return _whole(value)
-    if isinstance(value, list | tuple):
-        return [_without_bytes(inner) for inner in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {_whole(str(key)): _without_bytes(inner) for key, inner in cast("dict[Any, Any]", value).items()}
-    return value
-
-
-def _whole(text: str) -> str:
-    """Return the text with each half character replaced by `?`: no history can hold one."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+    return f"[{len(value)} bytes, not shown]" if isinstance(value, bytes) else None

@@ -15,8 +15,9 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError
 
+from llm_do_temporal.activities.runtime.authors import is_interruption, one_process
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import run_in_thread, working_for
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
@@ -52,7 +53,7 @@ class PythonToolActivities:
             except DefinitionError as error:
                 raise EffectFailed(f"'{asked.tool}' cannot be called: {error}") from error
             with importable(file.root), working_for(asked.caller, self._client):
-                return PythonToolResult(value=as_json(asked.tool, self._called(function, asked, file)))
+                return PythonToolResult(value=self._called(function, asked, file))
 
     def _pinned_file(self, asked: CallPythonToolInput) -> PythonFile:
         try:
@@ -67,12 +68,15 @@ class PythonToolActivities:
         return file
 
     def _called(self, function: PythonFunction, asked: CallPythonToolInput, file: PythonFile) -> Any:
+        arguments = function.arguments(asked.args, key=asked.idempotency_key)
         try:
-            made = function.call(**function.arguments(asked.args, key=asked.idempotency_key))
-            return run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
-        except (CancelledError, EffectFailed):
-            raise
-        except (Exception, SystemExit) as error:
+            with one_process():
+                made = function.call(**arguments)
+                # A result may run the author's code where it is read.
+                return as_json(run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made)
+        except BaseException as error:
+            if isinstance(error, EffectFailed) or is_interruption(error):
+                raise
             words = without_host_folders(explain_exception(function.name, error), error, file.root)
             if function.idempotent and isinstance(error, OSError) and is_passing(error):
                 raise ApplicationError(words, type=EffectFailed.__name__) from None

@@ -46,6 +46,7 @@ from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.reuse import RecordedReads, ReuseActivities
 from llm_do_temporal.activities.reviews.changes import ReviewActivities
+from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.activities.runtime.moved_files import stand_in
 from llm_do_temporal.activities.runtime.records import ForkRecords
@@ -164,9 +165,10 @@ def build_worker(
     files = file_activities(workshop, blobs, client, definitions, reuse, chosen.isolation)
     activities = activities_by_role(conversations, files, has_files="files" in chosen.only)
     recorded = RecordedReads(blobs, records)
-    interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client), recorded]
+    blocks = blocks_of(client)
+    interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks), recorded]
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
-    return Workers(
+    workers = Workers(
         polled,
         [
             Worker(
@@ -197,6 +199,8 @@ def build_worker(
             for one in polled
         ],
     )
+    keep_activities(workers.workers, blocks)
+    return workers
 
 
 def _with_blobs(client: Client, workshop: Path) -> tuple[Client, BlobStore]:

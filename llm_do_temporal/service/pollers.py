@@ -18,7 +18,7 @@ class Workers:
     def __init__(self, polled: Sequence[Polled], workers: Sequence[Worker]) -> None:
         self.polled = tuple(polled)
         """The task queues."""
-        self._workers = tuple(workers)
+        self.workers = tuple(workers)
         self._running = AsyncExitStack()
 
     async def run(self) -> None:
@@ -28,13 +28,13 @@ class Workers:
 
     async def __aenter__(self) -> Workers:
         """Begin. An error that stops one of them for good cancels the block, and is raised where it ends."""
-        for worker in self._workers:
+        for worker in self.workers:
             await self._running.enter_async_context(worker)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         """Finish the work under way, at all queues at once."""
         try:
-            await asyncio.gather(*(worker.shutdown() for worker in self._workers))
+            await asyncio.gather(*(worker.shutdown() for worker in self.workers))
         finally:
             await self._running.__aexit__(*error)

@@ -167,6 +167,66 @@ async def test_what_a_toolset_says_reaches_the_model_and_what_breaks_in_it_does_
     assert str(place.folder) not in broke
 
 
+OWN = '''
+import asyncio
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.toolsets import FunctionToolset
+
+SENT = Path(__file__).parent / "sent.txt"
+
+
+class Mail(FunctionToolset):
+    def __init__(self):
+        super().__init__(id="mail")
+        self.add_function(self.send)
+
+    async def send(self, how: str) -> object:
+        """Send a mail."""
+        with SENT.open("a") as sent:
+            sent.write("x")
+        if how == "validate":
+            TypeAdapter(int).validate_python("no number")
+        if how == "type":
+            raise TypeError("missing 1 required positional argument")
+        if how == "time":
+            raise TimeoutError
+        if how == "cancel":
+            raise asyncio.CancelledError
+        if how == "leave":
+            raise SystemExit("bye")
+        if how == "half":
+            return {"half": "\\ud800", "number": float("inf"), "items": {1}, "bytes": b"x"}
+        raise ApprovalRequired
+'''
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("validate", "'send' raised ValidationError while it ran: it may have done a part of its work"),
+        ("type", "'send' raised TypeError while it ran"),
+        ("time", "'send' raised TimeoutError while it ran"),
+        ("cancel", "'send' raised CancelledError while it ran"),
+        ("leave", "'send' raised SystemExit while it ran"),
+        ("approve", "'send' wants to be carried out elsewhere"),
+        ("half", '{"half":"\ufffd","number":"Infinity","items":[1],"bytes":"[1 bytes, not shown]"}'),
+    ],
+)
+async def test_what_a_tool_itself_raises_is_no_fault_of_its_arguments(place: Place, how: str, words: str) -> None:
+    name = f"mail_{uuid4().hex}"
+    place.write(f"{name}.py", OWN)
+    main = scripted([call("send", how=how), call("send", how=1)], "Done.")
+    place.worker("main", main, toolsets={f"{name}.Mail": {"pre_approved": True}})
+    await place.run("main")
+    told, wrong = tool_results(main, "send")
+    assert words in told
+    assert "arguments of send are not valid" in wrong
+    assert (place.folder / "sent.txt").read_text() == "x"
+
+
 async def test_a_toolset_that_cannot_be_loaded_leaves_the_others(place: Place, package: str) -> None:
     main = scripted("Done.")
     place.worker("main", main, toolsets={"nowhere.tools.Search": {}, f"{package}.Notes": {}, "filesystem": {}})

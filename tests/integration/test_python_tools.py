@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 from llm_do_temporal.tools import IdempotencyKey, idempotent
+from temporalio.exceptions import ApplicationError, CancelledError
 
 COUNT = Path(__file__).parent / "count.txt"
 
@@ -66,6 +67,49 @@ def huge() -> str:
 
 def odd_result() -> object:
     return object()
+
+
+async def cancel() -> None:
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+def cancel_as_temporal() -> None:
+    raise CancelledError("mine")
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+async def leave_generator() -> None:
+    raise GeneratorExit
+
+
+def leave_group() -> None:
+    raise BaseExceptionGroup("all", [SystemExit("two")])
+
+
+def fail_as_temporal() -> None:
+    raise ApplicationError("mine", type="T", non_retryable=False)
+
+
+def split() -> dict[str, object]:
+    return {"half": "\\ud800", "whole": "\\ud83d\\ude00", "name": os.fsdecode(b"a\\xff.txt"), "number": float("nan")}
+
+
+def endless() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+def forked() -> str:
+    if os.fork() == 0:
+        return "a copy of the service goes on"
+    os.wait()
+    return "the parent"
 
 
 def _counted() -> int:
@@ -144,8 +188,17 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
         ("even", {"number": 3}, "'even' raised ValueError: 3 is odd, says tools.py"),  # no folder of the host
         ("missing", {}, "'missing' raised FileNotFoundError: [Errno 2] No such file or directory: 'secret.txt'"),
         ("leave", {}, "'leave' raised SystemExit: bye"),  # the service goes on
-        ("huge", {}, "the result of 'huge' has 8000003 bytes; at most 8000000 can be kept"),
-        ("odd_result", {}, "the result of 'odd_result' cannot be written as JSON: object"),
+        ("huge", {}, '"truncated":true,"total_bytes":8000001}'),
+        ("odd_result", {}, "[object: JSON has no form for it]"),
+        ("cancel", {}, "'cancel' raised CancelledError"),
+        ("cancel_as_temporal", {}, "'cancel_as_temporal' raised CancelledError: mine"),
+        ("interrupt", {}, "'interrupt' raised KeyboardInterrupt"),
+        ("leave_generator", {}, "'leave_generator' raised GeneratorExit"),
+        ("leave_group", {}, "'leave_group' raised SystemExit: two"),
+        ("fail_as_temporal", {}, "'fail_as_temporal' raised ApplicationError: T: mine"),
+        ("split", {}, '{"half":"\ufffd","whole":"\U0001f600","name":"a\ufffd.txt","number":"NaN"}'),
+        ("endless", {}, '["[refers to itself]"]'),
+        ("forked", {}, "the parent"),
     ],
 )
 async def test_what_goes_wrong_in_a_function_is_a_result_for_the_model(

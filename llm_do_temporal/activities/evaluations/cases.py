@@ -19,6 +19,7 @@ from llm_do_temporal.activities.evaluations.python_evaluators import python_scor
 from llm_do_temporal.activities.evaluations.records import collected, memo_of
 from llm_do_temporal.activities.evaluations.starts import case_start, judge_requests, judge_starts, run_of_case
 from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.threads import in_own_thread
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.json_schema.matchers import BoundedMatchers
 from llm_do_temporal.messages.activities import COLLECT_RESULTS, JUDGE_CASE, PREPARE_CASE, SCORE_CASE
@@ -85,7 +86,7 @@ class EvaluationActivities:
             case, facts = plan.case_of(unit), reading.facts
             scores = await asyncio.to_thread(score_case, plan.spec, case, facts, BoundedMatchers())
             for evaluator in () if facts.error else python_evaluators(plan.spec, case):
-                scores = scores.plus(await asyncio.to_thread(python_score, evaluator, case, facts, self._root))
+                scores = scores.plus(await in_own_thread(python_score, evaluator, case, facts, self._root))
             result = CaseResult(
                 case=unit.case,
                 repeat=unit.repeat,

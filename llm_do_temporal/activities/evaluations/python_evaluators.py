@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_do_temporal.activities.python_tools import without_host_folders
+from llm_do_temporal.activities.runtime.authors import is_interruption, one_process
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_files import load_python
 from llm_do_temporal.definitions.tools.python_modules import importable
@@ -33,12 +34,15 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
     try:
         with importable(root):
             function = _function(evaluator.function, root)
-            made = function(given, **evaluator.arguments)
-            returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
+            with one_process():
+                made = function(given, **evaluator.arguments)
+                returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
         return python_scores(evaluator, returned)
     except DefinitionError as error:
         return failed(evaluator.metric, str(error))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         words = without_host_folders(f"{type(error).__name__}: {error}", error, root)
         return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
 

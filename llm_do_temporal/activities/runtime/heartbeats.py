@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -19,7 +20,7 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import AsyncActivityCancelledError, Client
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 from temporalio.service import RPCError
 from temporalio.worker import (
     ActivityInboundInterceptor,
@@ -28,6 +29,7 @@ from temporalio.worker import (
     Interceptor,
 )
 
+from llm_do_temporal.activities.runtime.blocks import Blocks
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
@@ -68,33 +70,93 @@ class HeartbeatInterceptor(Interceptor):
     it meanwhile, or does not answer.
     """
 
-    def __init__(self, client: Client) -> None:
-        """`client` is the worker's."""
+    def __init__(self, client: Client, blocks: Blocks | None = None) -> None:
+        """`client` is the worker's; `blocks` belong to its connection. None: no heartbeats are sent during blocks."""
         self._client = client
+        self._blocks = blocks
         self._promptness = Promptness()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Beating(next, self._client, self._promptness)
+        return _Beating(next, self._client, self._promptness, self._blocks)
 
 
 class _Beating(ActivityInboundInterceptor):
     """Keeps a large result while the activity can still beat, and returns the reference to it."""
 
-    def __init__(self, next: ActivityInboundInterceptor, client: Client, promptness: Promptness) -> None:  # noqa: A002
+    def __init__(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002
+        client: Client,
+        promptness: Promptness,
+        blocks: Blocks | None,
+    ) -> None:
         super().__init__(next)
         self._client = client
         self._promptness = promptness
+        self._blocks = blocks
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
-        self._outbound = _Repeating(outbound, _kept(outbound.info()))
+        self._outbound = _Repeating(outbound, _kept(outbound.info()), self._blocks and self._tell_beside)
         super().init(self._outbound)
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
         if info.heartbeat_timeout is None:
             return await self.next.execute_activity(input)
+        if self._blocks is None:
+            return await self._executed(input, info)
+        since = time.monotonic()
+        with self._blocks.covering(info.task_token, await self._encoded(_kept(info))):
+            try:
+                result = await self._executed(input, info)
+            except BaseException as error:
+                if self._blocks.was_blocked(since) and await self._has_failed(info, error):
+                    activity.raise_complete_async()
+                raise
+            if self._blocks.was_blocked(since) and await self._has_completed(info, result):
+                activity.raise_complete_async()
+            return result
+
+    async def _has_completed(self, info: activity.Info, result: Any) -> bool:
+        """Give the result to the server, as the SDK may have dropped the activity; return whether that succeeded."""
+        try:
+            await self._client.get_async_activity_handle(task_token=info.task_token).complete(result)
+        except RPCError:
+            return False
+        return True
+
+    async def _has_failed(self, info: activity.Info, error: BaseException) -> bool:
+        """Tell the server how the activity failed, and return whether that succeeded."""
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        try:
+            if isinstance(error, asyncio.CancelledError | CancelledError) and activity.is_cancelled():
+                await attempt.report_cancellation()
+            elif isinstance(error, Exception):
+                await attempt.fail(error, last_heartbeat_details=self._outbound.details)
+            else:
+                return False
+        except RPCError:
+            return False
+        return True
+
+    def _tell_beside(self, details: Sequence[Any]) -> None:
+        """Have the process beside repeat what must not be forgotten. The text of an answer may be."""
+        if details and isinstance(details[0], BatchedTurn):
+            token = activity.info().task_token
+
+            async def tell() -> None:
+                encoded = await self._encoded(details)
+                if self._blocks is not None:
+                    self._blocks.tell(token, encoded)
+
+            self._telling = asyncio.create_task(tell())
+
+    async def _encoded(self, details: Sequence[Any]) -> Sequence[Payload]:
+        return await self._client.data_converter.encode(details) if details else ()
+
+    async def _executed(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
         result = await self._execute(input, info)
         payload = activity.payload_converter().to_payloads([result])[0]
         if payload.ByteSize() < KEPT_FROM_BYTES:
@@ -175,19 +237,28 @@ class _Repeating(ActivityOutboundInterceptor):
     each is a write in its database. Most activities end before the second.
     """
 
-    def __init__(self, next: ActivityOutboundInterceptor, details: Sequence[Any] = ()) -> None:  # noqa: A002
+    def __init__(
+        self,
+        next: ActivityOutboundInterceptor,  # noqa: A002
+        details: Sequence[Any] = (),
+        told: Callable[[Sequence[Any]], None] | None = None,
+    ) -> None:
+        """`told` is called with each new details."""
         super().__init__(next)
+        self._told = told
         self.has_begun = False
         """Whether the activity has begun long since, so that even the first heartbeat is news."""
-        self._details = tuple(details)
+        self.details = tuple(details)
 
     def heartbeat(self, *details: Any) -> None:
         """See ActivityOutboundInterceptor."""
         begins, self.has_begun = not self.has_begun, True
         if begins and not details:
             return
-        self._details = details or self._details
-        super().heartbeat(*self._details)
+        if details and self._told is not None:
+            self._told(details)
+        self.details = details or self.details
+        super().heartbeat(*self.details)
 
 
 async def _beat(*, sync: bool) -> None:

@@ -1,12 +1,17 @@
-"""Context managers that are entered and left in a thread, by activities that are coroutines."""
+"""Threads for activities that are coroutines: context managers in one, and code of authors in one of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TypeVar
+from contextvars import copy_context
+from functools import partial
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Entered = TypeVar("Entered")
 
 
@@ -37,3 +42,14 @@ async def _left(context: AbstractContextManager[Entered]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([leaving])
         raise
+
+
+async def in_own_thread(function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Call a function that may block in a thread of its own, so that it takes none of those that others wait for."""
+    context = copy_context()
+    with_context = partial(context.run, partial(function, *args, **more))
+    executor = ThreadPoolExecutor(1, thread_name_prefix="author")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, with_context)
+    finally:
+        executor.shutdown(wait=False)

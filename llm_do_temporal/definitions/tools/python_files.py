@@ -20,7 +20,8 @@ from llm_do_temporal.definitions.tools.python_sources import PythonFile
 from llm_do_temporal.definitions.yaml.text_files import label_of
 from llm_do_temporal.errors import DefinitionError
 
-_IMPORTS = threading.RLock()
+_IMPORTS: dict[str, threading.RLock] = {}
+"""A lock for each module: an import that takes long holds up those alone who want the same one."""
 
 
 def load_python(file: PythonFile) -> ModuleType:
@@ -30,7 +31,7 @@ def load_python(file: PythonFile) -> ModuleType:
     """
     digest = hashlib.sha256(f"{file.path}\0{file.sha256}".encode()).hexdigest()
     name = f"_llm_do_author_{digest[:24]}"
-    with _IMPORTS, authors_code(file.path, file.root), importable(file.root):
+    with _IMPORTS.setdefault(name, threading.RLock()), authors_code(file.path, file.root), importable(file.root):
         if name in sys.modules:
             return sys.modules[name]
         module = ModuleType(name)
@@ -46,7 +47,7 @@ def load_python(file: PythonFile) -> ModuleType:
 
 def import_python(name: str, *, root: Path) -> ModuleType:
     """Import a module, the workshop's own included. Raises ModuleNotFoundError or DefinitionError."""
-    with _IMPORTS, authors_code(None, root, passing=(ModuleNotFoundError,)), importable(root):
+    with authors_code(None, root, passing=(ModuleNotFoundError,)), importable(root):
         importlib.invalidate_caches()
         return importlib.import_module(name)
 

@@ -15,8 +15,8 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
@@ -112,20 +112,9 @@ def read_function(name: str, found: object) -> PythonFunction:
     )
 
 
-def as_json(tool: str, result: Any) -> Any:
-    """Return a function's result as a JSON value. Raises EffectFailed where it is none, or larger than 8 MB."""
-    try:
-        data = to_json(result, inf_nan_mode="strings")
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-        raise EffectFailed(
-            f"the result of '{tool}' cannot be written as JSON: {type(result).__name__}: {_first_line(error)}"
-        ) from error
-    if len(data) > MAX_PYTHON_RESULT_BYTES:
-        raise EffectFailed(
-            f"the result of '{tool}' has {len(data)} bytes; at most {MAX_PYTHON_RESULT_BYTES} can be kept",
-            next_step="Ask it for less at a time, or let it write a file.",
-        )
-    return from_json(data)
+def as_json(result: Any) -> Any:
+    """Return a function's result as a JSON value of at most 8 MB: what no JSON holds is replaced, too much is cut."""
+    return bounded_value(plain_value(result), MAX_PYTHON_RESULT_BYTES)
 
 
 def explain_exception(tool: str, error: BaseException) -> str:

@@ -156,7 +156,7 @@ class ContextFunction(_Function):
             with self.functions.restrictions.applied():
                 arguments = function.arguments(args, key=calls.idempotency_key, context=calls)
             given = await self.functions.restrictions.awaited(lambda: function.call(**arguments))
-            value = as_json(self.name, given)
+            value = as_json(given)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
