@@ -36,6 +36,9 @@ _REMEMBERED_SECONDS = 30.0
 _BEATER = Path(__file__).with_name("beater.py")
 _NOT_SENT = ("runtime", "lazy", "payload_limits")
 _PIPE_BYTES = 1 << 20
+_CALM_SECONDS = 5.0
+"""Seconds after the first activity in which the process is started only for other people's code: a service that has
+just begun has work to take up, and needs its processors."""
 _PAUSE_SECONDS = 5.0
 """Seconds between two starts of the process, where it ends by itself."""
 
@@ -50,6 +53,7 @@ class Blocks:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._begun = 0.0
+        self._calm_until: float | None = None
         self._activities: dict[bytes, tuple[bytes, ...]] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._ticked = time.monotonic()
@@ -57,9 +61,15 @@ class Blocks:
         """Begin and end, by the monotonic clock, of the latest block."""
 
     @contextmanager
-    def covering(self, token: bytes, details: Sequence[Payload] = ()) -> Generator[None]:
-        """Have heartbeats of this activity sent during blocks, while the context is open."""
+    def covering(self, token: bytes, details: Sequence[Payload] = (), *, may_block: bool = True) -> Generator[None]:
+        """Have heartbeats of this activity sent during blocks, while the context is open.
+
+        One that may block, as it runs other people's code, has the process started at once."""
         self._note_block()
+        if self._calm_until is None:
+            self._calm_until = time.monotonic() + _CALM_SECONDS
+        if may_block:
+            self._calm_until = 0.0
         ticking = self._ticking
         if ticking is None or ticking.done() or ticking.get_loop() is not asyncio.get_running_loop():
             self._ticking = asyncio.create_task(self._tick())
@@ -109,6 +119,8 @@ class Blocks:
         """Start the process and send it all that it must know. One that cannot be started is tried again later."""
         now = time.monotonic()
         if not self._activities or (self._owner == os.getpid() and now - self._begun < _PAUSE_SECONDS):
+            return
+        if now < (self._calm_until or 0.0):
             return
         self._owner, self._begun = os.getpid(), now
         with suppress(OSError):

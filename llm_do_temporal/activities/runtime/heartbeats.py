@@ -32,12 +32,34 @@ from temporalio.worker import (
 from llm_do_temporal.activities.runtime.blocks import Blocks
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.messages.activities import (
+    BUILD_INPUT,
+    CALL_EXTERNAL_TOOL,
+    CALL_PYTHON_TOOL,
+    CHECK_OUTPUT,
+    EXTERNAL_CAPABILITIES,
+    LIST_EXTERNAL_TOOLS,
+    SCORE_CASE,
+)
 from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keep_ahead
 
 BEAT_SECONDS = 1.0
+_OF_AUTHORS = frozenset(
+    one.name
+    for one in (
+        BUILD_INPUT,
+        CALL_EXTERNAL_TOOL,
+        CALL_PYTHON_TOOL,
+        CHECK_OUTPUT,
+        EXTERNAL_CAPABILITIES,
+        LIST_EXTERNAL_TOOLS,
+        SCORE_CASE,
+    )
+)
+"""Activities that run other people's code in this process."""
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 """Threads of their own: a blob store that is down may keep all others waiting for minutes."""
 _LONGEST_WAIT = 10.0
@@ -108,7 +130,8 @@ class _Beating(ActivityInboundInterceptor):
         if self._blocks is None:
             return await self._executed(input, info)
         since = time.monotonic()
-        with self._blocks.covering(info.task_token, await self._encoded(_kept(info))):
+        may_block = info.activity_type in _OF_AUTHORS
+        with self._blocks.covering(info.task_token, await self._encoded(_kept(info)), may_block=may_block):
             try:
                 result = await self._executed(input, info)
             except BaseException as error:
