@@ -51,7 +51,7 @@ def user(*blocks: Any) -> dict[str, Any]:
             responses,
             told(
                 USER,
-                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
+                {"type": "function_call", "call_id": "c1", "name": "f", "name": "read", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "x"},
             ),
         ),
@@ -86,11 +86,15 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (chat, told({"role": "model", "content": "x"}), "invalid role"),
     (responses, told(), "missing required parameter"),
     (responses, told({"type": "function_call_output", "call_id": "c1", "output": "x"}), "no tool call found"),
-    (responses, told({"type": "function_call", "call_id": "c1", "arguments": "{}"}), "no tool output found"),
-    (responses, told({"type": "function_call", "call_id": "c1", "arguments": "{"}), "no JSON object"),
     (
         responses,
-        told({"type": "function_call", "call_id": "c1", "id": "fc_1_0_r", "arguments": "{}"}),
+        told({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}),
+        "no tool output found",
+    ),
+    (responses, told({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{"}), "no JSON object"),
+    (
+        responses,
+        told({"type": "function_call", "call_id": "c1", "name": "f", "id": "fc_1_0_r", "arguments": "{}"}),
         "required 'reasoning'",
     ),
     (responses, told({"type": "reasoning", "id": "rs_1", "summary": []}, USER), "required following item"),
