@@ -18,7 +18,7 @@ from llm_do_temporal.sandbox.processes import ProcessSpec, run_program
 def open_files() -> set[str]:
     """Return the numbers of the open files of this process; one that is closed meanwhile does not count."""
     folder = Path("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd")
-    return {one for one in os.listdir(folder) if os.path.lexists(folder / one)}
+    return {one.name for one in folder.iterdir() if os.path.lexists(one)}
 
 
 @contextmanager
