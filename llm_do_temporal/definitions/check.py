@@ -56,7 +56,7 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
         problems += _open_problems(parsed)
         problems += [*external_toolsets(parsed, workshop, load=run_python)[1], *setting_problems(parsed)]
         problems += [*_model_problems(parsed, workshop), *batch_problems(parsed, workshop.config)]
-        problems += _sandbox_problems(parsed, workshop)
+        problems += [*_sandbox_problems(parsed, workshop), *_shell_problems(parsed)]
         problems += _delegate_problems(parsed, workers)
         problems += _lost_files(parsed, workers, workshop)
     problems += [*workers.misplaced(), *evaluation_problems(workshop.root, workers.names)]
@@ -187,6 +187,22 @@ def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Prob
         message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
         yield Problem(parsed.place.label, line, message, "warning", _SANDBOX_STEP)
     yield from _missing_folders(parsed, workshop, tree)
+
+
+def _shell_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """Yield a warning for rules that block commands where every other command is free."""
+    shell = parsed.definition.toolsets.shell_policy
+    if shell is None or shell.default is None or shell.default.blocked or shell.default.approval_required:
+        return
+    blocked = next((rule.pattern for rule in shell.rules if rule.blocked), None)
+    if blocked is not None:
+        message = (
+            f"commands that no rule fits run without a question, so the rule that blocks '{blocked}' does not keep a "
+            "program or script from doing the same"
+        )
+        step = "Let the default ask (approval_required: true) or block, and list the commands that are free."
+        line = parsed.document.line_of(("toolsets", "shell", "default"))
+        yield Problem(parsed.place.label, line, message, "warning", step)
 
 
 def _own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:

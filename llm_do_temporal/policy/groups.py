@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import digest_of, real_place
-from llm_do_temporal.policy.kinds.programs import runs_others, runs_script
+from llm_do_temporal.policy.programs import runs_others, runs_script
 from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 

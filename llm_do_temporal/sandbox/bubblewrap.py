@@ -12,7 +12,7 @@ import os
 import subprocess
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,7 +20,7 @@ from tempfile import TemporaryFile
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.sandbox.layers.overlay import LayerMount
-from llm_do_temporal.sandbox.mounts import MountPlan, plan_mounts
+from llm_do_temporal.sandbox.mounts import MountPlan, Steady, plan_mounts
 from llm_do_temporal.sandbox.programs import InstalledProgram, find_bwrap
 
 TOP = "/llm-do"
@@ -51,6 +51,21 @@ _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent"),
 )
+
+_WAIT = """
+left=10000
+while [ $left -gt 0 ]; do
+  left=$((left-1)) seen= open=
+  for one in /proc/1/fd/*; do
+    [ -L "$one" ] && seen=1
+    [ -d "$one" ] && open=1
+  done
+  [ "$seen" ] && [ ! "$open" ] && break
+done
+unset left seen open one
+exec "$@"
+"""
+"""Script that waits for the open folders of the first process; where nobody may see them at all, it goes on."""
 
 _log = logging.getLogger(__name__)
 
@@ -133,20 +148,22 @@ class Isolated:
     """Virtual paths that are read-only or hidden only because planning is bounded."""
 
 
-@contextmanager
-def isolated(
-    folders: Sequence[IsolatedFolder],
-    protection: Protection,
-    *,
-    cwd: str,
-    network: bool,
-    layered: Mapping[str, LayerMount] | None = None,
-) -> Generator[Isolated]:
-    """Prepare the isolation of a command in the virtual folder `cwd`, which sees these folders and no others.
+@dataclass(frozen=True)
+class Seen:
+    """Folders that a command sees, and no others."""
 
-    `layered` has those that are seen through a layer, by their virtual paths. What is written there becomes part of the
-    layer, where definitions are reviewed by themselves, so of them nothing but the product's own state is held back.
-    """
+    folders: Sequence[IsolatedFolder]
+    layered: Mapping[str, LayerMount] = field(default_factory=dict[str, LayerMount])
+    """Mounts of those that are seen through a layer, by their virtual paths. What is written there becomes part of the
+    layer, where definitions are reviewed by themselves, so of them nothing but the product's own state is held back."""
+    steady: Steady | None = None
+    """Files that may be mounted by themselves; None: all."""
+
+
+@contextmanager
+def isolated(seen: Seen, protection: Protection, *, cwd: str, network: bool) -> Generator[Isolated]:
+    """Prepare the isolation of a command in the virtual folder `cwd`."""
+    folders = seen.folders
     start = TOP if cwd == "/" else TOP + cwd
     options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network)]
     options += [*_covered({folder.workshop for folder in folders}, network=network), "--dir", start]
@@ -154,7 +171,7 @@ def isolated(
     held_back: list[str] = []
     with ExitStack() as opened:
         for folder in folders:
-            mount = (layered or {}).get(folder.place.path)
+            mount = seen.layered.get(folder.place.path)
             readonly = folder.place.mount.readonly
             plan = plan_mounts(
                 folder.descriptor,
@@ -163,6 +180,7 @@ def isolated(
                 readonly=readonly or mount is not None,
                 protection=protection,
                 opened=opened,
+                steady=seen.steady,
             )
             if mount is not None and not (readonly and mount.is_unchanged):
                 plan = _over_layer(plan, folder, mount)
@@ -185,6 +203,15 @@ def options_file(options: Sequence[str]) -> Generator[int]:
         file.write(b"".join(os.fsencode(option) + b"\0" for option in options))
         file.seek(0)
         yield file.fileno()
+
+
+def alone(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the command, to be started when no process that it sees has a folder of the machine open.
+
+    The first process of its namespace is bubblewrap's own, which closes such folders at the same time as the command
+    would start. Until that process gives up its rights nobody can look at its open files, so that this is waited for.
+    """
+    return ("/bin/sh", "-c", _WAIT, "sh", *argv)
 
 
 def _system(*, network: bool) -> Iterator[str]:

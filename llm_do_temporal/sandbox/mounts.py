@@ -36,6 +36,9 @@ MAX_ENTRIES = 100_000
 """Most files and folders that are looked at before a command; that takes about half a second."""
 MAX_DEPTH = 100
 """Most levels of folders that are looked at, for the same reason."""
+MAX_PATH_BYTES = 2_000
+"""Longest path below the workshop of a folder that is looked into: with its real place before it, the system takes it
+as one path, which a mount needs."""
 MAX_BINDS = 200
 """Most entries that are mounted by themselves, those further up first: each is an open file and a mount."""
 MAX_HIDDEN = 500
@@ -89,6 +92,16 @@ class Bind:
     writable: bool
 
 
+@dataclass(frozen=True)
+class Steady:
+    """Files that have not changed for a while, so that they are likely to be at their place when they are mounted."""
+
+    since: float
+    """Time of the last change at the latest, as `time.time()`: one of content, name, rights or place."""
+    folders_too: bool = False
+    """Whether folders count, which change with each of their entries."""
+
+
 @dataclass
 class MountPlan:
     """Plan of the mounts of one folder, in their order."""
@@ -115,6 +128,7 @@ class _Mounting:
     plan: MountPlan
     opened: ExitStack
     left: int
+    steady: Steady | None = None
     later: list[tuple[_Entry, int, str]] = field(default_factory=list)
     """Mounts for which there may be no room: entry, open folder, path inside."""
 
@@ -131,19 +145,34 @@ class _Mounting:
         facts = os.fstat(descriptor)
         return descriptor if (facts.st_dev, facts.st_ino) == child.identity else None
 
+    def is_steady(self, descriptor: int) -> bool:
+        """Return whether an open file or folder may be mounted by itself."""
+        facts = os.fstat(descriptor)
+        if self.steady is None or (stat.S_ISDIR(facts.st_mode) and not self.steady.folders_too):
+            return True
+        return facts.st_ctime < self.steady.since
+
 
 def plan_mounts(
-    descriptor: int, in_workshop: str, inside: str, *, readonly: bool, protection: Protection, opened: ExitStack
+    descriptor: int,
+    in_workshop: str,
+    inside: str,
+    *,
+    readonly: bool,
+    protection: Protection,
+    opened: ExitStack,
+    steady: Steady | None = None,
 ) -> MountPlan:
     """Plan the mounts of the file or folder `descriptor` at `inside`; `in_workshop` is its path below the workshop.
 
-    Files that the plan opens stay open as long as `opened`.
+    Files that the plan opens stay open as long as `opened`. `steady` are those that are mounted by themselves; others
+    are read-only; None: all.
     """
     plan = MountPlan()
     top = _looked_at_top(descriptor, in_workshop, _Look(protection, MAX_ENTRIES), readonly=readonly)
     if top.access is _Access.HIDDEN and not stat.S_ISDIR(top.mode):
         return plan
-    mounting = _Mounting(plan, opened, most_binds())
+    mounting = _Mounting(plan, opened, most_binds(), steady)
     if top.access is _Access.PINNED:
         plan.binds += _pinned(top, descriptor, inside, mounting)
     elif not top.is_hidden:
@@ -152,7 +181,7 @@ def plan_mounts(
         _mount_upon_closed(top, descriptor, inside, mounting)
     for child, folder, at in mounting.later:
         found = mounting.open(child, folder)
-        plan.binds += [] if found is None else [Bind(found, at, writable=False)]
+        plan.binds += [] if found is None or not mounting.is_steady(found) else [Bind(found, at, writable=False)]
     _hide(top, inside, plan)
     return plan
 
@@ -215,7 +244,7 @@ def _looked_at(name: str, folder: int, path: str, look: _Look, depth: int, given
         given = _access_of_protected(name, path, facts.st_mode, look.protection)
     if not is_folder:
         return _entry(name, _Access.OPEN if given is None else given, facts)
-    if depth >= MAX_DEPTH:
+    if depth >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
         return _entry(name, _Access.UNKNOWN, facts)
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=folder)
@@ -249,7 +278,7 @@ def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mou
             if not _differs_from_closed(child) or not (stat.S_ISDIR(child.mode) or stat.S_ISREG(child.mode)):
                 continue
             found = mounting.open(child, folder_descriptor)
-            if found is None:
+            if found is None or not mounting.is_steady(found):
                 plan.held_back.append(at)
             elif child.access is _Access.CLOSED:
                 waiting.append((child, found, at))

@@ -137,14 +137,15 @@ async def run_program(program: ProcessSpec, *, timeout_seconds: float) -> Ended:
     return Ended(code if code >= 0 else 128 - code, stdout, stderr, timed_out)
 
 
-async def _start(program: ProcessSpec, stdout: int, stderr: int) -> tuple[_Running, int | None]:
+async def _start(program: ProcessSpec, stdout: BinaryIO, stderr: BinaryIO) -> tuple[_Running, int | None]:
     """Start the program with these ends of pipes, which are closed here: the last one to close them ends the copying.
 
     With it comes the descriptor from which a supervisor's report is read, None without one.
     """
     supervised = program.supervised and _PRCTL is not None
-    report, reporting = os.pipe() if supervised else (None, None)
+    report = reporting = None
     try:
+        report, reporting = os.pipe() if supervised else (None, None)
         if reporting is None:
             argv, executable, descriptors = program.argv, program.executable, program.descriptors
         else:
@@ -167,9 +168,10 @@ async def _start(program: ProcessSpec, stdout: int, stderr: int) -> tuple[_Runni
             os.close(report)
         raise
     finally:
-        for end in (stdout, stderr, reporting):
-            if end is not None:
-                os.close(end)
+        stdout.close()
+        stderr.close()
+        if reporting is not None:
+            os.close(reporting)
     return _Running(process, supervised=supervised), report
 
 
@@ -199,22 +201,29 @@ async def _wait(running: _Running, timeout_seconds: float) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _copied(stream: Stream) -> AsyncGenerator[tuple[int, asyncio.Task[None]]]:
+async def _copied(stream: Stream) -> AsyncGenerator[tuple[BinaryIO, asyncio.Task[None]]]:
     """Yield the end of a pipe to write to, and the task that copies all of it until every writer has closed it.
 
     The pipes of asyncio's own subprocesses will not do: with them, waiting for a process waits for its children.
     """
-    reading, writing = os.pipe()
+    reading, writing = (os.fdopen(end, mode, buffering=0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
     reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0)
-    )
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), reading
+        )
+    except BaseException:
+        reading.close()
+        writing.close()
+        raise
     copying = asyncio.create_task(_copy(reader, stream))
     try:
         yield writing, copying
     finally:
         copying.cancel()
         transport.close()
+        # The start has closed it, unless something failed before.
+        writing.close()
 
 
 async def _finish(work: Coroutine[None, None, None]) -> None:

@@ -161,3 +161,17 @@ async def test_what_one_command_leaves_does_not_stop_the_next(tmp_path: Path, le
     assert (await ground.script(left)).exit_code == 0
     result = await ground.script("echo y > new.txt && echo z > sub/new.txt && cat new.txt")
     assert (result.stdout.text, result.stderr.text) == ("y\n", "")
+
+
+@pytest.mark.parametrize(
+    "last", ["os.mkdir('.git')", "open('x.worker', 'w')", "open('.git', 'w')", "os.mkdir('.llm-do')"]
+)
+@pytest.mark.parametrize(("depth", "letters"), [(25, 200), (15, 200), (60, 60), (95, 40)])
+async def test_no_path_is_too_long_for_the_next_command(tmp_path: Path, depth: int, letters: int, last: str) -> None:
+    ground = Ground(tmp_path / "workshop", BWRAP, FILES)
+    made = f"import os\nfor n in range({depth}): os.mkdir('d' * {letters}); os.chdir('d' * {letters})\n{last}"
+    assert (await ground.run("python3", "-c", made)).exit_code == 0
+    result = await ground.script("echo y > new.txt && mkdir -p fresh && rm -r fresh && cat new.txt")
+    assert (result.stdout.text, result.stderr.text) == ("y\n", "")
+    assert result.note is not None
+    assert "read-only here or hidden" in result.note

@@ -6,18 +6,35 @@ Called by the shell activity, which has checked the command. Must not judge it, 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from llm_do_temporal.activities.commands.ground import Ground
+from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ShellInput
-from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, isolated, options_file
+from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, Seen, alone, isolated, options_file
 from llm_do_temporal.sandbox.git_settings import GIT_HABITS, git_settings
+from llm_do_temporal.sandbox.mounts import Steady
 from llm_do_temporal.sandbox.processes import Ended, ProcessSpec, run_program
+
+_ATTEMPTS = 8
+"""Most times that a command which has not begun is prepared."""
+_SETUP_FAILED = 1
+"""Exit code of `bwrap` where it could not start the command; the command itself may have the same."""
+_HAS_ENDED = b'"exit-code"'
+_STATUS_BYTES = 10_000
+_LOGGED_BYTES = 200
+
+_log = logging.getLogger(__name__)
 
 
 async def run_on(
@@ -34,22 +51,36 @@ async def run_on(
     Return how it ended, and the virtual paths that were read-only only because planning its mounts is bounded. With
     `joined`, both of its streams are the first. `seconds` is its time; None: the one that it asks for.
 
-    `check` is called last, with all mounts open, and raises where it must not run after all. Raises EffectFailed where
-    it cannot be started.
+    `check` is called last, with all mounts open, and raises where it must not run after all. Where files come and go so
+    fast that none of its mounts can be made, it is prepared again, a few times. Raises EffectFailed where it cannot be
+    started.
     """
-    preparing = _prepared(ground, asked, home, joined=joined)
-    # Looking through a large tree takes a moment, in which other activities go on.
-    program, held_back = await asyncio.to_thread(preparing.__enter__)
+    first = time.time()
+    for attempt in range(_ATTEMPTS):
+        steady = Steady(first, folders_too=attempt >= _ATTEMPTS // 2) if attempt else None
+        preparing = _prepared(ground, asked, home, joined=joined, steady=steady)
+        # Looking through a large tree takes a moment, in which other activities go on.
+        async with in_thread(preparing) as prepared:
+            await asyncio.to_thread(check)
+            ended = await _started(prepared.program, asked, asked.timeout_seconds if seconds is None else seconds)
+            if ended.timed_out or await asyncio.to_thread(prepared.has_begun, ended):
+                return ended, prepared.held_back
+            _log.info(
+                "a command could not begin: %s", ended.stderr.head(_LOGGED_BYTES).decode(errors="replace").strip()
+            )
+            ended.close()
+    raise EffectFailed(
+        f"'{asked.argv[0][:80]}' has not begun: its files could not be mounted, or they changed all the time meanwhile",
+        next_step="Try it again when nothing else changes these files.",
+    )
+
+
+async def _started(program: ProcessSpec, asked: ShellInput, seconds: float) -> Ended:
     try:
-        await asyncio.to_thread(check)
-        return await run_program(
-            program, timeout_seconds=asked.timeout_seconds if seconds is None else seconds
-        ), held_back
+        return await run_program(program, timeout_seconds=seconds)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno is not None else type(error).__name__
         raise EffectFailed(f"'{asked.argv[0][:80]}' cannot be run: {reason}") from error
-    finally:
-        preparing.__exit__(None, None, None)
 
 
 def search_path(*, isolated: bool) -> str:
@@ -79,27 +110,47 @@ def environment_of(names: Sequence[str], *, isolated: bool, home: str) -> dict[s
     return {**given, **passed, **git_settings()}
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """Command that is ready to be run."""
+
+    program: ProcessSpec
+    held_back: tuple[str, ...] = ()
+    """Virtual paths that are read-only or hidden only because planning is bounded."""
+    status: BinaryIO | None = None
+    """File in which `bwrap` notes how the command has ended, if it has begun; None: it is not isolated."""
+
+    def has_begun(self, ended: Ended) -> bool:
+        """Return whether the program was started, where it has ended with this code."""
+        if self.status is None or ended.exit_code != _SETUP_FAILED:
+            return True
+        self.status.seek(0)
+        return _HAS_ENDED in self.status.read(_STATUS_BYTES)
+
+
 @contextmanager
 def _prepared(
-    ground: Ground, asked: ShellInput, home: str, *, joined: bool
-) -> Generator[tuple[ProcessSpec, tuple[str, ...]]]:
+    ground: Ground, asked: ShellInput, home: str, *, joined: bool, steady: Steady | None
+) -> Generator[_Prepared]:
     names = asked.settings.env
     if ground.bwrap is None:
         folder = str(ground.folders[0].path)
         environment = environment_of(names, isolated=False, home=home)
-        yield ProcessSpec(argv=asked.argv, folder=folder, environment=environment, supervised=True), ()
+        yield _Prepared(ProcessSpec(argv=asked.argv, folder=folder, environment=environment, supervised=True))
         return
     protection = protection_of(ground.workshop)
+    seen = Seen(ground.folders, layered=ground.mounts, steady=steady)
     with (
-        isolated(ground.folders, protection, cwd=asked.cwd, network=asked.network, layered=ground.mounts) as how,
+        isolated(seen, protection, cwd=asked.cwd, network=asked.network) as how,
         options_file(how.options) as options,
+        TemporaryFile() as status,
     ):
         program = ProcessSpec(
-            argv=("bwrap", "--args", str(options), "--", *asked.argv),
+            argv=("bwrap", "--json-status-fd", str(status.fileno()), "--args", str(options), "--", *alone(asked.argv)),
             executable=ground.bwrap,
             folder="/",
             environment=environment_of(names, isolated=True, home="/tmp"),  # noqa: S108 - a /tmp of its own
-            descriptors=(options, *how.descriptors),
+            descriptors=(options, status.fileno(), *how.descriptors),
             joined=joined,
         )
-        yield program, how.held_back
+        yield _Prepared(program, how.held_back, status)

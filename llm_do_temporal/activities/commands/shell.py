@@ -36,9 +36,13 @@ from llm_do_temporal.sandbox.processes import KEPT_BYTES, Ended, Stream
 from llm_do_temporal.storage.blobs import BlobStore
 
 _NOTE = "ran without isolation, which does not work on this machine"
-_HELD_BACK = "too many files to look at or to mount; read-only here or hidden, though it need not be"
+_HELD_BACK = (
+    "read-only here or hidden, though it need not be (there is too much to look at or to mount, a path is too long, or "
+    "it changed while the command was about to begin)"
+)
 _SOMEBODY = "Somebody who runs the worker service has to change this; go on without commands."
 _MAX_LISTED = 5
+_SHOWN_CHARS = 300
 
 _log = logging.getLogger(__name__)
 
@@ -207,9 +211,13 @@ def _held_back(paths: Sequence[str]) -> str | None:
     if not paths:
         return None
     # Names are bytes; what is no UTF-8 cannot be part of a result.
-    names = [os.fsencode(path).decode(errors="replace") for path in paths[:_MAX_LISTED]]
+    names = [_shortened(os.fsencode(path).decode(errors="replace")) for path in paths[:_MAX_LISTED]]
     listed = ", ".join(names) + (f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else "")
     return f"{_HELD_BACK}: {listed}"
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= _SHOWN_CHARS else f"{path[:_SHOWN_CHARS]}…"
 
 
 def _is_inside(path: Path, folders: Sequence[str]) -> bool:

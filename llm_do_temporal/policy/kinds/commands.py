@@ -15,7 +15,7 @@ from llm_do_temporal.policy.files.sandbox import Place, locate
 from llm_do_temporal.policy.identity import SeenFile, real_place
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.files import place_in
-from llm_do_temporal.policy.kinds.programs import refused_command, refused_freedom
+from llm_do_temporal.policy.programs import refused_command, refused_freedom
 from llm_do_temporal.policy.shell import split_command
 
 FREE_WORDS = {

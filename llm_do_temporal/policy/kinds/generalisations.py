@@ -19,7 +19,7 @@ from llm_do_temporal.policy.kinds.callees import callee_of
 from llm_do_temporal.policy.kinds.commands import argv_of, fits_word
 from llm_do_temporal.policy.kinds.files import place_in, place_of
 from llm_do_temporal.policy.kinds.kind import CallKind
-from llm_do_temporal.policy.kinds.programs import may_teach_freedom
+from llm_do_temporal.policy.programs import may_teach_freedom
 from llm_do_temporal.policy.uses import canonical
 
 _MAX_ARGS_CHARS = 2_000

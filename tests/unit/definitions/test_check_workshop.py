@@ -102,6 +102,12 @@ def test_all_the_problems_of_all_files_are_reported(workshop: WorkshopFolder) ->
             "warning workers/a.worker:2: the worker has file tools, but the workshop has no",
         ),
         ("", "sandbox: {paths: {in: {root: in, mode: rw}}}", "warning workers/a.worker:1: 'sandbox.paths' is deprec"),
+        # a free default beside a rule that blocks
+        (
+            "sandbox: {root: .}",
+            "toolsets:\n  shell:\n    rules: [{pattern: rm, blocked: true}]\n    default: {approval_required: false}",
+            "warning workers/a.worker:4: commands that no rule fits run without a question, so the rule that blocks 'rm'",
+        ),
         # attachments nobody takes
         (
             "",

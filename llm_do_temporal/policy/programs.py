@@ -1,12 +1,15 @@
-"""Programs that take no free word: a word of a model's would be a program, a host or a script to them.
+"""Programs by name: which of them take no free word, and which run the program that their words name.
 
-Owns what is known of programs by name. It is asked when a kind is written, so that nobody has to find out later.
+Asked when a kind of calls is written, as a free word of a model's would be a program, a host or a script to some
+programs; and when a rule of `shell` restrains commands, however they are spelled.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 
 def _named(text: str) -> frozenset[str]:
@@ -25,6 +28,14 @@ _RUN_OTHERS = _named(
     """
 )
 """Programs that run the program that their words name."""
+_NO_OPERAND = _named(
+    """
+    builtin busybox busybox-static chronic command daemonize doas dumb-init env eval exec fakeroot ionice linux32
+    linux64 ltrace memusage nice nohup proot setsid stdbuf strace sudo time tini torsocks toybox tsocks unbuffer
+    valgrind watch xargs xvfb-run
+    """
+)
+"""Programs that run others, and have no word but options and variables before the one that they run."""
 _REACH_OUT = _named(
     """
     ansible apk apt apt-get aria2c arping aws axel az brew buildah bun bundle bunx bzr cargo composer conda
@@ -124,7 +135,16 @@ _FIND_ACTS = _named(
     -delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir
     """
 )
+_RUN_WORDS = _named("exec run x")
+"""Words after which tools for packages and projects run the program that follows."""
 _VERSION = re.compile(r"[-.\d]+$")
+_ASSIGNMENT = re.compile(r"\w+=")
+_MAX_TEXT_DEPTH = 4
+"""Most commands within the text of another one that are looked at."""
+_MAX_LEADING = 64
+"""Most words that are looked at for the end of the options before a subcommand; a command with more fits."""
+_CLUSTER = 4
+"""Fewest characters of a word with one hyphen that is one option rather than several letters."""
 
 
 def refused_command(words: Sequence[str]) -> str | None:
@@ -189,6 +209,114 @@ def may_teach_freedom(words: Sequence[str], *, suffix: str | None) -> bool:
     if program == "git" and len(rest := words[1 + len(_before_subcommand(words)) :]) > 0 and rest[0] in _GIT_READS:
         return True
     return suffix is not None and suffix.casefold() in _DATA_SUFFIXES and not runs_script(words[0])
+
+
+def restrains(tokens: Sequence[str], argv: Sequence[str]) -> bool:
+    """Return whether a command does what these first words, each perhaps a glob, forbid or ask about, in any spelling.
+
+    A program is itself by its path and with a version in its name, also where another program runs it or a shell has it
+    in its text. Options between the program and its subcommand do not count, and those among `tokens` may be anywhere.
+    """
+    return any(_fits_freely(tokens, command) for command in _commands_in(tuple(argv), 0))
+
+
+def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
+    names = {words[0], _base(words[0]), _program(words[0])}
+    if not any(fnmatchcase(name, token) for name in names for token in {tokens[0], _base(tokens[0])}):
+        return False
+    if not all(_has_option(token, words) for token in tokens[1:] if token.startswith("-")):
+        return False
+    plain = [token for token in tokens[1:] if not token.startswith("-")]
+    if not plain:
+        return True
+    starts = list(_after_options(words, 1))
+    if len(starts) > _MAX_LEADING or (_program(words[0]) == "git" and _names_alias(words)):
+        return True
+    return any(_begins_with(plain, words[start:]) for start in starts)
+
+
+def _begins_with(plain: Sequence[str], words: Sequence[str]) -> bool:
+    found = [word for word in words if not word.startswith("-")]
+    return len(found) >= len(plain) and all(map(fnmatchcase, found, plain))
+
+
+def _has_option(token: str, words: Sequence[str]) -> bool:
+    """Return whether an option is among the words, alone, with a value or, as letters, with other letters."""
+    options = [word for word in words[1:] if word.startswith("-")]
+    if any(fnmatchcase(word, token) or word.startswith(f"{token}=") for word in options):
+        return True
+    if token.startswith("--") or len(token) >= _CLUSTER:
+        return False
+    letters = {letter for word in options if not word.startswith("--") for letter in word[1:]}
+    return letters.issuperset(token[1:])
+
+
+def _names_alias(words: Sequence[str]) -> bool:
+    return any("alias." in word.casefold() for word in words[1:])
+
+
+def _after_options(words: Sequence[str], first: int) -> Iterator[int]:
+    """Yield the positions from `first` on where the options may be over; each option may have a value."""
+    last_option, position = False, first
+    while position < len(words):
+        is_option = words[position].startswith("-") and len(words[position]) > 1
+        if not is_option:
+            yield position
+            if not last_option:
+                return
+        last_option, position = is_option and words[position] not in _GIT_GLOBAL - {"-P"}, position + 1
+
+
+def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
+    """Yield the command, and those that it may run by what its words say."""
+    waiting, seen = [0], {0}
+    texts_from: int | None = None
+    while waiting:
+        at = waiting.pop()
+        words = argv[at:]
+        yield words
+        if runs_others(words[0]) or _program(words[0]) in _INTERPRETERS:
+            texts_from = at + 1 if texts_from is None else min(texts_from, at + 1)
+        inner = {at + one for one in _programs_behind(words)} - seen
+        seen |= inner
+        waiting.extend(inner)
+    if texts_from is None or depth >= _MAX_TEXT_DEPTH:
+        return
+    for number, word in enumerate(argv[texts_from:], texts_from):
+        for text in (word, word.partition("=")[2], word[2:]) if word.startswith("-") else (word,):
+            if text and (text != word or any(map(str.isspace, word))) and (inside := _split(text)):
+                # `env -Srm x` goes on with the words that follow.
+                yield from _commands_in((*inside, *argv[number + 1 :]), depth + 1)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return tuple(word for word in words if word)
+
+
+def _programs_behind(words: Sequence[str]) -> Iterator[int]:
+    """Yield the positions of words that may be a program which the first word runs."""
+    program = _program(words[0])
+    if runs_others(words[0]):
+        operands = 0 if {program, _base(words[0])} & _NO_OPERAND else 1
+        start = 1
+        while start < len(words):
+            found = list(_after_options(words, start))
+            yield from found
+            last = found[-1] if found else len(words)
+            if last < len(words) and not _ASSIGNMENT.match(words[last]):
+                operands -= 1
+                if operands < 0:
+                    return
+            start = last + 1
+    elif program == "find":
+        yield from (at + 1 for at, word in enumerate(words[:-1]) if word in _FIND_ACTS)
+    elif _is_among(_REACH_OUT | _RUN_FILES, words[0]):
+        run = next((at for at, word in enumerate(words) if at and word in _RUN_WORDS), len(words))
+        yield from _after_options(words, run + 1)
 
 
 def _has_script(program: str, before: Sequence[str]) -> bool:

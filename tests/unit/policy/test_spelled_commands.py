@@ -1,0 +1,129 @@
+"""Commands that rules block or ask about, in other spellings than the rules'."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_do_temporal.errors import ApprovalRefusal
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule, is_spelled_otherwise, judge_command
+
+WHOLE = Tree(mounts=(Mount(at="/", root="."),))
+FREE = ShellDefault(approval_required=False)
+
+
+def policy(*rules: ShellRule) -> ShellPolicy:
+    return ShellPolicy(rules=rules, default=FREE)
+
+
+NO_RM = policy(ShellRule(pattern="rm", blocked=True))
+PUSH_ASKS = policy(ShellRule(pattern="git push"))
+NO_FORCE = policy(ShellRule(pattern="git push --force", blocked=True), ShellRule(pattern="rm -rf", blocked=True))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("rm v", "/bin/rm v", "../../usr/bin/rm v", "env rm v", "env -i A=b rm v", "/usr/bin/env rm v"),
+        *("env -u HOME rm v", "nice -n 5 rm v", "timeout 5 rm v", "timeout -k 1 5 /bin/rm v", "busybox rm v"),
+        *("nohup env nice rm v", "xargs -a list rm", "flock lock rm v", "sh -c 'rm v'", "bash -ec '/bin/rm v'"),
+        *(
+            "env sh -c 'exec rm v'",
+            "sh -c \"sh -c 'rm v'\"",
+            "env -S 'rm v'",
+            "env -Srm v",
+            "env --split-string='rm v'",
+        ),
+        *(
+            "find . -name x -exec rm {} +",
+            "find . -ok /bin/rm {} +",
+            "uv run rm v",
+            "npm exec -- rm v",
+            "stdbuf -oL rm v",
+        ),
+        *("strace -o out rm v", "setsid -w rm v", "chroot / rm v", "env env env env rm v", "ld.so /bin/rm v"),
+    ],
+)
+def test_what_is_blocked_is_blocked_in_any_spelling(command: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git push", "git -C . push", "/usr/bin/git --no-pager -C . push origin", "git --git-dir=x push"),
+        *("git -c a.b=c push", "git -c alias.p=push p", "env git push", "git --git-dir x --work-tree y push"),
+        *("timeout 60 git -C . push", "git -P push", "sh -c 'git -C . push'"),
+    ],
+)
+def test_what_is_asked_about_is_asked_about_in_any_spelling(command: str) -> None:
+    assert judge_command(PUSH_ASKS, WHOLE, command).use.asks is True
+
+
+@pytest.mark.parametrize(
+    "command", ["git push origin main --force", "git -C . push --force", "rm -fr x", "rm x -r -f", "rm -vrf x"]
+)
+def test_options_of_a_rule_may_stand_anywhere(command: str) -> None:
+    with pytest.raises(ApprovalRefusal):
+        judge_command(NO_FORCE, WHOLE, command)
+
+
+@pytest.mark.parametrize("pattern", ["python", "/usr/bin/python3", "python*"])
+def test_a_version_or_a_folder_makes_no_other_program(pattern: str) -> None:
+    with pytest.raises(ApprovalRefusal):
+        judge_command(policy(ShellRule(pattern=pattern, blocked=True)), WHOLE, "/usr/local/bin/python3 x.py")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "ls rm",
+            "grep rm notes.txt",
+            "timeout 5 grep -r rm .",
+            "env grep rm x",
+            "find . -name rm",
+            "cat rm/x",
+            "rmdir x",
+        ),
+        *(
+            "git log",
+            "git -C . log push",
+            "git stash push",
+            "git log --grep push",
+            "npm install rm",
+            "echo 'rm x'",
+            "git",
+        ),
+        *("rm.py", "sh rm.sh", "rm2html x", "git --no-pager diff -- push"),
+    ],
+)
+def test_a_word_that_is_no_program_is_a_word(command: str) -> None:
+    rules = (*NO_RM.rules, *PUSH_ASKS.rules)
+    assert judge_command(policy(*rules), WHOLE, command).use.asks is False
+    assert not is_spelled_otherwise(policy(*rules), command)
+
+
+def test_a_rule_that_allows_fits_what_it_spells_alone() -> None:
+    allowing = ShellPolicy(rules=(ShellRule(pattern="cat", approval_required=False),))
+    assert judge_command(allowing, WHOLE, "cat x").use.asks is False
+    assert judge_command(allowing, WHOLE, "/tmp/cat x").use.name == "proc.exec.unlisted"
+    assert judge_command(allowing, WHOLE, "env cat x").use.name == "proc.exec.unlisted"
+
+
+def test_an_earlier_rule_decides_before_a_later_one_in_any_spelling() -> None:
+    rules = policy(ShellRule(pattern="env rm", approval_required=False), ShellRule(pattern="rm", blocked=True))
+    assert judge_command(rules, WHOLE, "env rm v").use.asks is False
+
+
+def test_a_run_that_began_before_judges_as_it_did() -> None:
+    assert is_spelled_otherwise(NO_RM, "/bin/rm v")
+    assert not is_spelled_otherwise(NO_RM, "rm v")
+    assert judge_command(NO_RM, WHOLE, "/bin/rm v", any_spelling=False).use.asks is False
+
+
+@pytest.mark.parametrize("word", ["env ", "-x ", "a ", "env -x ", "A=b ", "env 'a b' "])
+def test_a_long_command_is_judged(word: str) -> None:
+    command = "env git " + word * (30_000 // len(word))
+    assert judge_command(PUSH_ASKS, WHOLE, command).argv[0] == "env"
