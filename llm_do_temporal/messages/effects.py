@@ -163,6 +163,8 @@ class FileListing(Message):
 
     files: tuple[FileEntry, ...]
     truncated: bool = False
+    note: str = Field(default="", exclude_if=is_empty)
+    """Remark for the model on files that are left out, or on a pattern that may mean something else; empty: none."""
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
     are, or an earlier version has read it."""

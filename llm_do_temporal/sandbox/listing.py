@@ -4,7 +4,7 @@ Owns glob patterns and the walk. Called by the file activities. A pattern is mat
 way down, so folders that cannot hold a match are never entered and no pattern makes the walk slow.
 
 Links to folders are not entered: they may lead in a circle, and what they lead to is listed where it is.
-Files whose names are not UTF-8 are left out: no worker could name them.
+Files whose names are not UTF-8 are left out, as no worker could name them, and that is said.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import heapq
 import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -30,49 +30,62 @@ MAX_GLOB_CHARS = 1_000
 MAX_VISITED = 200_000
 """Most entries that a listing looks at, about a second's work; it is marked as truncated then."""
 
-Matched = frozenset[int]
-"""Numbers of a pattern's parts that the path so far may have used up; several, because `**` may end anywhere."""
+_MAX_ALTERNATIVES = 64
+"""Most patterns that braces stand for."""
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_PLAIN_SIGNS = re.compile(r"\A!|/!|[|,;(){}\\]|\s")
+"""Signs that have a meaning in patterns of other programs, and stand for themselves here."""
+_SYNTAX = (
+    "no file matches. A pattern knows *, ?, [abc], [!abc], {a,b} and ** for any number of folders; all other signs, "
+    "such as !, |, commas and spaces, stand for themselves. Use one call for each pattern"
+)
+_MAX_NAMED = 3
+
+Matched = frozenset[tuple[int, int]]
+"""Alternatives of a pattern, each with a number of its parts that the path so far may have used up; several of one,
+because `**` may end anywhere."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A glob pattern: `*`, `?` and `[…]` within a name, `**` for any number of folders."""
+    """A glob pattern: `*`, `?` and `[…]` within a name, `**` for any number of folders, `{a,b}` for alternatives."""
 
-    parts: tuple[re.Pattern[str] | None, ...]
-    """Regular expression of each name; None is `**`."""
+    alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]
+    """Regular expression of each name, for each alternative; None is `**`."""
 
     def begin(self) -> Matched:
         """Return the state before the first name."""
-        return self._skipping({0})
+        return self._skipping({(number, 0) for number in range(len(self.alternatives))})
 
     def step(self, matched: Matched, name: str) -> Matched:
         """Return the state after one more name."""
-        reached: set[int] = set()
-        for index in matched:
-            if index == len(self.parts):
+        reached: set[tuple[int, int]] = set()
+        for number, index in matched:
+            parts = self.alternatives[number]
+            if index == len(parts):
                 continue
-            part = self.parts[index]
+            part = parts[index]
             if part is None:
-                reached.add(index)
+                reached.add((number, index))
             elif part.match(name):
-                reached.add(index + 1)
+                reached.add((number, index + 1))
         return self._skipping(reached)
 
     def accepts(self, matched: Matched) -> bool:
         """Whether the path so far matches as a whole."""
-        return len(self.parts) in matched
+        return any(index == len(self.alternatives[number]) for number, index in matched)
 
     def goes_on(self, matched: Matched) -> bool:
         """Whether a longer path can match."""
-        return any(index < len(self.parts) for index in matched)
+        return any(index < len(self.alternatives[number]) for number, index in matched)
 
-    def _skipping(self, reached: set[int]) -> Matched:
+    def _skipping(self, reached: set[tuple[int, int]]) -> Matched:
         found = set(reached)
-        for index in sorted(reached):
-            following = index
-            while following < len(self.parts) and self.parts[following] is None:
+        for number, index in sorted(reached):
+            parts, following = self.alternatives[number], index
+            while following < len(parts) and parts[following] is None:
                 following += 1
-                found.add(following)
+                found.add((number, following))
         return frozenset(found)
 
 
@@ -80,17 +93,40 @@ def parse_pattern(pattern: str) -> Pattern:
     """Read a glob pattern. Raises EffectFailed for a pattern that cannot be relative to a folder."""
     if len(pattern) > MAX_GLOB_CHARS:
         raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_GLOB_CHARS} are accepted")
-    named = [name for name in pattern.split("/") if name not in {"", "."}]
+    return Pattern(tuple(_parts(pattern, one) for one in _alternatives(pattern)))
+
+
+def _parts(pattern: str, alternative: str) -> tuple[re.Pattern[str] | None, ...]:
+    named = [name for name in alternative.split("/") if name not in {"", "."}]
     # Several `**` beside each other mean what one means, and would be walked each for itself.
     names = [name for number, name in enumerate(named) if name != "**" or named[number - 1 : number] != ["**"]]
-    if pattern.startswith("/") or ".." in names or not names:
+    if alternative.startswith("/") or ".." in names or not names:
         raise EffectFailed(
             f"pattern '{pattern}' is not relative to a folder; it must not be empty, start with '/' or contain '..'",
             next_step="Give the folder as `path` and a pattern such as '**/*.md' below it.",
         )
     if names[-1] == "**":
         names.append("*")
-    return Pattern(tuple(None if name == "**" else re.compile(fnmatch.translate(name)) for name in names))
+    return tuple(None if name == "**" else re.compile(fnmatch.translate(name)) for name in names)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return the patterns that one with braces stands for, itself among them: a name may have braces."""
+    found = [pattern]
+    for one in found:
+        braces = _BRACES.search(one)
+        if braces is None:
+            continue
+        for choice in braces[1].split(","):
+            inner = f"{one[: braces.start()]}{choice}{one[braces.end() :]}"
+            if inner.strip("/.") and inner not in found:
+                found.append(inner)
+        if len(found) > _MAX_ALTERNATIVES:
+            raise EffectFailed(
+                f"the braces of the pattern stand for more than {_MAX_ALTERNATIVES} patterns",
+                next_step="Use several calls, each with fewer alternatives.",
+            )
+    return found
 
 
 def list_tree(opener: FileOpener, asked: ListFilesInput, *, max_visited: int = MAX_VISITED) -> FileListing:
@@ -103,9 +139,25 @@ def list_tree(opener: FileOpener, asked: ListFilesInput, *, max_visited: int = M
     with ExitStack() as opened:
         files = [opened.enter_context(closing(walk.files(required=required))) for walk in walks]
         found = list(islice(heapq.merge(*files, key=lambda entry: entry.path), MAX_FILES + 1))
+    notes = [_unnameable([name for walk in walks for name in walk.unnameable])]
+    if not found and _PLAIN_SIGNS.search(asked.pattern):
+        notes.append(_SYNTAX)
     return FileListing(
         files=tuple(found[:MAX_FILES]),
         truncated=len(found) > MAX_FILES or any(walk.gave_up for walk in walks),
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def _unnameable(names: list[str]) -> str:
+    """Return a remark on files that cannot be named; empty for none."""
+    if not names:
+        return ""
+    shown = ", ".join(repr(name) for name in sorted(names)[:_MAX_NAMED])
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return (
+        f"left out because their names are not UTF-8, so that no tool can name them: {len(names)} of the files "
+        f"and folders (with U+FFFD for what cannot be shown: {shown}{more}). Ask a person to rename them"
     )
 
 
@@ -131,6 +183,8 @@ class Walk:
     max_visited: int = MAX_VISITED
     visited: int = 0
     gave_up: bool = False
+    unnameable: list[str] = field(default_factory=list[str])
+    """Virtual paths, with replacement characters, of what would be listed or entered if its name were UTF-8."""
 
     def files(self, *, required: bool) -> Generator[FileEntry]:
         """Every file that matches. Raises EffectFailed where the place does not exist, if it is `required`."""
@@ -178,7 +232,10 @@ class Walk:
 
     def _shown(self, level: _Level, entry: FolderEntry) -> FileEntry | _Level | None:
         virtual = f"{level.virtual.rstrip('/')}/{entry.name}"
-        if not _is_utf8(entry.name) or self._is_hidden(entry.name, virtual):
+        if self._is_hidden(entry.name, virtual):
+            return None
+        if not _is_utf8(entry.name):
+            self._count(level, entry)
             return None
         matched = self.pattern.step(level.matched, entry.name)
         if entry.is_dir(follow_symlinks=False):
@@ -188,6 +245,13 @@ class Walk:
             return None
         size = self._size(level, entry, virtual)
         return None if size is None else FileEntry(path=virtual, bytes=size)
+
+    def _count(self, level: _Level, entry: FolderEntry) -> None:
+        name = entry.name.encode(errors="surrogateescape").decode(errors="replace")
+        matched, is_folder = self.pattern.step(level.matched, name), entry.is_dir(follow_symlinks=False)
+        wanted = self.pattern.goes_on(matched) if is_folder else self.pattern.accepts(matched)
+        if wanted and (is_folder or self._has_allowed_suffix(name)):
+            self.unnameable.append(f"{level.virtual.rstrip('/')}/{name}")
 
     def _is_hidden(self, name: str, virtual: str) -> bool:
         if TEMPORARY_NAME.fullmatch(name) or any(mount.at == virtual for mount in self.tree.mounts):

@@ -175,6 +175,12 @@ class EditFile:
         return _change(EDIT_FILE, PREVIEW_EDIT, request, question, self.layer)
 
 
+_PATTERN = (
+    "Glob with *, ?, [abc], [!abc], {a,b}, and ** for any number of folders. All other signs stand for themselves. "
+    "The default is all files."
+)
+
+
 @dataclass
 class ListFiles:
     """`list_files`."""
@@ -189,7 +195,7 @@ class ListFiles:
         self.schema = _schema(
             {
                 "path": {"type": "string", "default": ".", "description": "Folder to list."},
-                "pattern": {"type": "string", "default": "**/*", "description": "Glob; the default is all files."},
+                "pattern": {"type": "string", "default": "**/*", "description": _PATTERN},
             }
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ListFilesInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.listing import MAX_FILES, Walk, list_tree, parse_pattern
@@ -42,6 +43,13 @@ ALL = ["/.env", "/.hidden/c.md", "/a.md", "/b.txt", "/src-old/a.md", "/src/a.md"
         ("?.md", ["/a.md"]),
         ("[ab].*", ["/a.md", "/b.txt"]),
         ("[!a].*", ["/b.txt"]),
+        # braces
+        ("*.{md,txt}", ["/a.md", "/b.txt"]),
+        ("{src,src-old}/*.md", ["/src-old/a.md", "/src/a.md"]),
+        ("{src/lib,.hidden}/**/*.{md,py}", ["/.hidden/c.md", "/src/lib/a.md", "/src/lib/b.py"]),
+        ("{a,{b,c}}.{md,txt}", ["/a.md", "/b.txt"]),
+        ("src/{,lib/}a.md", ["/src/a.md", "/src/lib/a.md"]),
+        ("{a}.md", []),
         # capitals count, and a pattern is the whole path
         ("*.MD", []),
         ("lib/a.md", []),
@@ -240,3 +248,46 @@ def test_a_tree_without_files_is_refused(files: Files) -> None:
 def test_listings_never_name_the_host(files: Files) -> None:
     files.put("a.txt")
     assert not re.search(re.escape(str(files.workshop)), files.list().model_dump_json())
+
+
+@pytest.mark.parametrize("pattern", ["!*.md", "*.md|*.txt", "*.md,*.txt", "*.md *.txt", "@(a|b).md", "src\\*.md"])
+def test_a_pattern_of_other_programs_that_finds_nothing_is_explained(files: Files, pattern: str) -> None:
+    files.put("a.md")
+    found = files.list("/", pattern)
+    assert found.files == ()
+    assert "A pattern knows *, ?, [abc], [!abc], {a,b} and **" in found.note
+
+
+@pytest.mark.parametrize("name", ["a!b.md", "a|b.md", "a, b.md", "{a,b}.md", "(a).md"])
+def test_a_name_with_such_signs_is_found_by_itself(files: Files, name: str) -> None:
+    files.put(name)
+    found = files.list("/", name)
+    assert ([entry.path for entry in found.files], found.note) == ([f"/{name}"], "")
+
+
+def test_braces_that_stand_for_too_much_are_refused() -> None:
+    with pytest.raises(EffectFailed, match="more than 64 patterns"):
+        parse_pattern("{a,b}" * 10)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "counted", "shown"),
+    [
+        ("**/*", 3, "/d\ufffd"),
+        ("*.md", 1, "/b\ufffd.md"),
+        ("**/*.md", 2, "/d\ufffd"),
+        ("c/*", 1, "/c/\ufffd"),
+        ("a*", 0, ""),
+    ],
+)
+def test_names_that_are_not_utf8_are_counted(files: Files, pattern: str, counted: int, shown: str) -> None:
+    files.put("a.txt")
+    files.put("c/a.txt")
+    top = os.fsencode(files.workshop)
+    for path in (b"/b\xff.md", b"/c/\xff"):
+        Path(os.fsdecode(top + path)).touch()
+    Path(os.fsdecode(top + b"/d\xff")).mkdir()
+    found = files.list("/", pattern)
+    assert (f": {counted} of the files" in found.note) is (counted > 0)
+    assert shown in found.note
+    found.model_dump_json()
