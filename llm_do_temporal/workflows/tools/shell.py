@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import LayerUnavailable, ShownDiffers
@@ -28,6 +27,7 @@ from llm_do_temporal.policy.shell import (
 )
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.runtime.failures import explain
+from llm_do_temporal.workflows.runtime.patches import is_patched
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import (
     AsksDesk,
@@ -96,7 +96,7 @@ class Shell:
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the command; the preview asks the machine for files and isolation, the effect runs the command once."""
         # Only where it matters: a run that began before has judged the others the same way.
-        any_spelling = not is_spelled_otherwise(self.policy, args["command"]) or workflow.patched(_ANY_SPELLING)
+        any_spelling = not is_spelled_otherwise(self.policy, args["command"]) or is_patched(_ANY_SPELLING)
         command = judge_command(self.policy, self.invocation.tree, args["command"], any_spelling=any_spelling)
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
