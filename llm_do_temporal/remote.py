@@ -52,6 +52,7 @@ from llm_do_temporal.doors.values import (
     Vote,
     Worker,
 )
+from llm_do_temporal.doors.waits import MOST_SEEN
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
@@ -97,6 +98,8 @@ __all__ = [
 _PATIENCE_SECONDS = 60.0
 """Time for which a door that does not answer is asked again, where asking twice does no harm."""
 _PAUSE_SECONDS = 0.5
+_WATCH_SECONDS = 2.0
+"""Pause between two readings of a run that asks more than one request may name."""
 _OF_PROXIES: dict[int, type[LlmDoError]] = {
     401: AccessRefused,
     502: ConnectionFailed,
@@ -145,9 +148,25 @@ class RemoteClient:
         return _read(Run, await self._ask("GET", _path(run)))
 
     async def wait(self, run: str, seconds: float = MAX_WAIT_SECONDS, *, seen: Collection[str] = ()) -> Run:
-        """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over."""
+        """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.
+
+        With more of these than one request may name, the run is read again and again.
+        """
+        if len(seen) > MOST_SEEN:
+            return await self._watch(run, min(seconds, MAX_WAIT_SECONDS), frozenset(seen))
         params = {"wait": min(seconds, MAX_WAIT_SECONDS), "seen": list(seen)}
         return _read(Run, await self._ask("GET", _path(run), params=params))
+
+    async def _watch(self, run: str, seconds: float, seen: frozenset[str]) -> Run:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while True:
+            found = await self.run(run)
+            if found.ended_at is not None or loop.time() >= until:
+                return found
+            if found.questions and any(one.id not in seen for one in await self.questions(run)):
+                return found
+            await asyncio.sleep(_WATCH_SECONDS)
 
     async def result(self, run: str) -> Run:
         """Wait for the run's end, whoever it waits for, and return it. Raises the error that it ended with."""

@@ -12,7 +12,7 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import LockedRun, OpenQuestions
 from llm_do_temporal.client.views.memos import read_listing
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
-from llm_do_temporal.errors import KeyMismatch, LlmDoError, UsageError
+from llm_do_temporal.errors import KeyMismatch, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
@@ -45,14 +45,17 @@ async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQue
 
 
 async def read_readable(client: LlmDoClient, runs: Iterable[str]) -> dict[str, list[Question]]:
-    """Return what each of these runs asks; nothing of one that has ended meanwhile, or cannot be read here."""
+    """Return what each of these runs asks; nothing of one that was deleted meanwhile, or cannot be read here.
+
+    Raises ConnectionFailed: questions that were not read are not taken for none.
+    """
     wanted, turn = list(runs), asyncio.Semaphore(_AT_ONCE)
 
     async def read(run: str) -> list[Question]:
         async with turn:
             try:
                 return await client.approvals(run)
-            except LlmDoError:
+            except (KeyMismatch, UsageError):
                 return []
 
     return dict(zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True))

@@ -106,12 +106,13 @@ def _spec(service: DoorService, start: ExperimentStart) -> EvaluationSpec:
 
 
 async def _listed(service: DoorService, reference: str) -> ExperimentListing:
-    """Return the experiment that is meant, from the server itself where its id is given: lists are moments behind."""
+    """Return the experiment that is meant, as the server itself has it: lists are moments behind."""
+    client = service.client.temporal
     try:
-        return find_experiment(await list_experiments(service.client.temporal), reference)
+        listed = find_experiment(await list_experiments(client), reference)
     except UsageError as error:
-        unknown = UnknownHere(error.message, next_step=error.next_step)
-    found = await read_listing(service.client.temporal, reference)
-    if found is None or not found.facts.digest:
-        raise unknown
-    return found
+        found = await read_listing(client, reference)
+        if found is None or not found.facts.digest:
+            raise UnknownHere(error.message, next_step=error.next_step) from None
+        return found
+    return await read_listing(client, listed.workflow) or listed

@@ -22,6 +22,9 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import suffix_of
 
+_AT_ONCE = 16
+"""Histories of a run that are read side by side; a batch has one for each of its items."""
+
 
 def sent_files(given: Iterable[tuple[str, str]]) -> tuple[SentFile, ...]:
     """Return files of these names and contents in base64; of two with one name the later gets a number.
@@ -99,11 +102,14 @@ async def _given(client: LlmDoClient, run: str) -> dict[str, Attachment]:
 
 
 async def _written(client: LlmDoClient, run: str) -> tuple[WrittenFile, ...]:
-    view = await client.view(run)
+    view, turn = await client.view(run), asyncio.Semaphore(_AT_ONCE)
+
+    async def read(path: str) -> tuple[WrittenFile, ...]:
+        async with turn:
+            return await read_files(client.temporal, run, path)
+
     async with translated(run):
-        found = await asyncio.gather(
-            *(read_files(client.temporal, run, node.path) for node in view.nodes.values() if node.path)
-        )
+        found = await asyncio.gather(*(read(node.path) for node in view.nodes.values() if node.path))
     return last_written([file for each in found for file in each])
 
 

@@ -13,12 +13,11 @@ from enum import StrEnum
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import AccessRefused, UsageError
+from llm_do_temporal.messages.approvals import PROGRAM
 from llm_do_temporal.policy.approvals import Mode, person
 
 AGENT_PROTOCOLS = ("mcp", "nexus")
 """Protocols by which programs hand on what a person is said to have decided."""
-PROGRAM = "program:"
-"""Beginning of the names of programs in runs and decisions; no person's name begins so."""
 LOCAL_AGENT = "mcp"
 """Name of an agent of this machine that has no token: a program, which starts and reads."""
 NEXUS_PREFIX = "nexus-"

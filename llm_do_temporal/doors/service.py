@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
 from llm_do_temporal.client.decisions import NOT_AS_SHOWN
+from llm_do_temporal.client.open_questions import read_readable
 from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.live_text import Tail, read_tail
@@ -150,9 +152,9 @@ class DoorService:
         who.check(TokenScope.READ)
         if who.sees_all:
             return [AskedQuestion.of(one) for one in await self.client.approvals()]
-        waiting = await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)
-        runs = [one.run for one in waiting if who.sees(one.started_by)]
-        found = [one for each in await asyncio.gather(*map(self.client.approvals, runs)) for one in each]
+        waiting = await self.client.runs(RunFilter(state="waiting", who=who.name), limit=sys.maxsize)
+        asked = await read_readable(self.client, [one.run for one in waiting if who.sees(one.started_by)])
+        found = [one for each in asked.values() for one in each]
         return [AskedQuestion.of(one) for one in sorted(found, key=lambda one: one.asked_at)]
 
     async def question(self, who: Principal, run: str, question: str) -> AskedQuestion:

@@ -9,6 +9,8 @@ from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.desk_news import news_at_desk
 from llm_do_temporal.client.history.events import ENDS, read_chain
 
+MOST_SEEN = 100
+"""Most questions that one request for a wait may name."""
 _UNWRITTEN = 2
 """Most events that the server counts and has not written: WorkflowTaskScheduled and WorkflowTaskStarted.
 

@@ -31,6 +31,9 @@ from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
 from llm_do_temporal.policy.uses import CapabilityUse, canonical
 
+PROGRAM = "program:"
+"""Beginning of the names of programs in runs and decisions; no person's name begins so."""
+
 
 class DecisionKind(StrEnum):
     """Kinds of answers that a person can give."""

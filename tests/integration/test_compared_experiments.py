@@ -79,3 +79,36 @@ async def test_two_versions_are_compared_and_a_run_becomes_a_case(
     assert (case.id, case.prompt, case.expected) == ("cleo", "greet cleo", "Hello!")
     assert [(entry.tool, entry.decision) for entry in case.decide] == [("write_file", "approve")]
     assert file.read_text().startswith("# Greetings.\n")
+
+
+async def test_a_raised_threshold_fails_the_gate_in_every_report(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+
+    async def say(*words: str) -> tuple[int, str]:
+        code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
+        return code, capsys.readouterr().out
+
+    model = scripted("Hello!")
+    place.worker("main", model)
+    cases = [{**CASES[0]}, {**CASES[1], "expected_output": "Bye!"}]
+    keys = {"worker": "main", "cases": cases, "evaluators": ["EqualsExpected"], "thresholds": {"EqualsExpected": 0.4}}
+    file = place.write("greeting.eval.yaml", yaml.safe_dump(keys))
+    code, text = await say("eval", str(file), "--json")
+    place.started.append(json.loads(text)["experiment"])
+    assert (code, json.loads(text)["passed"]) == (0, True), text
+
+    place.write("greeting.eval.yaml", yaml.safe_dump({**keys, "thresholds": {"EqualsExpected": 0.9}}))
+    junit = tmp_path / "junit.xml"
+    code, text = await say("eval", str(file), "--json", "--junit", str(junit))
+
+    assert (code, json.loads(text)["passed"]) == (1, False), text
+    assert "EqualsExpected: 50.0 % over 2 cases; wanted at least 0.9: not kept." in text
+    assert "wanted at least 0.9: not kept." in junit.read_text()
+    code, text = await say("eval", "export", "greeting", "--format", "junit")
+    assert "wanted at least 0.9: not kept." in text
+    code, text = await say("eval", "show", "greeting", "--json")
+    assert json.loads(text)["passed"] is False
+    assert len(model.requests) == 2

@@ -110,3 +110,36 @@ async def test_an_experiment_goes_on_in_new_histories_with_what_it_has(hasty: Pl
     assert len(await hasty.chain(begun.workflow)) > 1
     assert ([result.case for result in record.results], len(model.requests)) == ([case["name"] for case in cases], 6)
     assert record.gate.passed
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "passed"),
+    [
+        ({"EqualsExpected": 0.9}, False),
+        ({"EqualsExpected": {"at_least": 0.4, "at_most": 0.45}}, False),
+        ({"EqualsExpected": 0.4, "tokens": {"at_most": 0}}, False),
+        ({"turns": {"at_most": 1}}, True),
+        ({}, True),
+    ],
+)
+async def test_thresholds_are_judged_on_what_is_kept_as_the_file_says_now(
+    place: Place, thresholds: dict[str, Any], passed: bool
+) -> None:
+    model, judge = scripted("Hello!"), judged(place)
+    place.worker("main", model)
+    cases = [{"name": name, "inputs": "hi", "expected_output": name} for name in ("Hello!", "Bye!")]
+    keys: dict[str, Any] = {"cases": cases, "judge": "judge", "evaluators": ["EqualsExpected"]}
+    begun, before = await evaluated(place, **keys, thresholds={"EqualsExpected": 0.4, "failures": 0})
+    assert before.gate.passed
+    asked = (len(model.requests), len(judge.requests))
+
+    again, record = await evaluated(place, **keys, thresholds=thresholds)
+
+    assert (again.workflow, again.how, again.taken) == (begun.workflow, "resumed", 2)
+    assert record.gate.passed is passed
+    assert (record.results, record.ended_at) == (before.results, before.ended_at)
+    assert (len(model.requests), len(judge.requests)) == asked
+    listed = find_experiment(await list_experiments(place.client.temporal), begun.workflow)
+    assert (listed.facts.passed, listed.facts.done, listed.facts.metrics["EqualsExpected"].mean) == (passed, 2, 0.5)
+    same, _ = await evaluated(place, **keys, thresholds=thresholds)
+    assert same.how == "finished"

@@ -7,6 +7,7 @@ import base64
 from typing import Any
 
 import pytest
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
@@ -274,6 +275,30 @@ async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(pla
         pass  # the server lists it a moment after it has it
     assert (await ada.ask("POST", f"/runs/{run}/cancel")).status == 202
     assert (await ada.until(run, "cancelled"))["error"]["code"] == "RunCancelled"
+
+
+async def test_a_program_lists_the_questions_of_all_its_runs_and_leaves_deleted_ones_out(place: Place) -> None:
+    writer(place)
+    ci = program(place, scopes=START)
+    begun: list[str] = []
+    for _ in range(11):
+        replies = await asyncio.gather(*(ci.start("writer") for _ in range(10)))
+        begun += [reply.body["run"] for reply in replies]
+    place.started += begun
+    while len(asked := (await ci.ask("GET", "/questions")).body) < len(begun):
+        pass  # the server lists a run a moment after it asks
+    assert sorted(one["run"] for one in asked) == sorted(begun)
+
+    request = DeleteWorkflowExecutionRequest(namespace=place.client.temporal.namespace)
+    request.workflow_execution.workflow_id = begun[0]
+    await place.client.temporal.workflow_service.delete_workflow_execution(request)
+    place.started.remove(begun[0])
+    while True:
+        listed = await ci.ask("GET", "/questions")
+        assert listed.status == 200, listed.body
+        if begun[0] not in [one["run"] for one in listed.body]:
+            break
+    assert len(listed.body) == len(begun) - 1
 
 
 async def test_each_scope_opens_what_it_says_and_nothing_else(place: Place) -> None:

@@ -14,9 +14,9 @@ from tests.support.runs.place import Place
 CASES = [{"name": f"case-{number}", "inputs": f"greet {number}", "expected_output": "Hello!"} for number in range(6)]
 
 
-def greeting(place: Place, answer: str, instructions: str = "Greet.") -> None:
+def greeting(place: Place, answer: str, instructions: str = "Greet.", **more: Any) -> None:
     """Write an evaluation, and a worker that answers this."""
-    keys = {"worker": "main", "cases": CASES, "evaluators": ["EqualsExpected"]}
+    keys = {"worker": "main", "cases": CASES, "evaluators": ["EqualsExpected"], **more}
     place.write("greeting.eval.yaml", yaml.safe_dump(keys))
     place.worker("main", scripted(answer), instructions=instructions)
 
@@ -66,6 +66,25 @@ async def test_a_person_evaluates_reads_and_compares(place: Place) -> None:
     assert (same.status, same.body["code"]) == (422, "UsageError")
     part = await evaluated(place, ada, cases=["case-2"], repeats=2)
     assert (await ada.ask("GET", f"/experiments/{part}")).body["total"] == 2
+
+
+async def test_thresholds_are_judged_as_the_file_says_now(place: Place) -> None:
+    greeting(place, "Hi!", thresholds={"EqualsExpected": {"at_most": 0.5}})
+    ada = person(place)
+    name = await evaluated(place, ada)
+    assert (await ada.ask("GET", f"/experiments/{name}")).body["passed"] is True
+    greeting(place, "Hi!", thresholds={"EqualsExpected": 0.5})
+    assert await evaluated(place, ada) == name
+    assert (await ada.ask("GET", f"/experiments/{name}")).body["passed"] is False
+    (verdict,) = [
+        one
+        for one in (await ada.ask("GET", f"/experiments/{name}/results")).body["thresholds"]
+        if one["metric"] == "EqualsExpected"
+    ]
+    assert (verdict["passed"], verdict["sentence"]) == (
+        False,
+        "EqualsExpected: 0.0 % over 6 cases; wanted at least 0.5: not kept.",
+    )
 
 
 async def test_what_cannot_be_evaluated_is_said_and_nothing_begins(place: Place) -> None:

@@ -110,6 +110,22 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
         assert (await runs.question(started.run, "a1")).votes[0].via == "http"
 
 
+async def test_a_result_is_waited_for_while_more_is_asked_than_one_request_may_name(place: Place) -> None:
+    writer(place, [write_call(f"/{number}.txt") for number in range(101)], "Done.")
+    async with door(place, 0) as address, ada(place, address) as runs:
+        run = (await runs.start(Start(worker="writer", prompt="go"))).run
+        place.started.append(run)
+        while len(asked := await runs.questions(run)) < 101:
+            pass
+        seen = [one.id for one in asked]
+        assert (await runs.wait(run, 0.1, seen=seen)).state == "waiting"
+        assert (await runs.wait(run, seen=[*seen[1:], *(f"b{number}" for number in range(50))])).state == "waiting"
+        result = asyncio.create_task(runs.result(run))
+        await runs.cancel(run)
+        with pytest.raises(RunCancelled):
+            await result
+
+
 async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(place: Place) -> None:
     place.worker(
         "writer",

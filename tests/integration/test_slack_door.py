@@ -10,14 +10,14 @@ import pytest
 
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.slack import app
+from llm_do_temporal.doors.slack import app, board
 from llm_do_temporal.doors.slack_workspace.channel import SlackChannel
 from llm_do_temporal.doors.slack_workspace.people import READER
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.slack.fake_slack import ADA, APP_TOKEN, BOB, BOT_TOKEN, CHANNEL, FakeSlack, actions, shown
-from tests.support.slack.in_slack import parked
+from tests.support.slack.in_slack import InSlack, parked
 from tests.support.slack.slack_process import PEOPLE, begun, said, variables
 
 APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
@@ -344,3 +344,26 @@ async def test_a_lost_connection_comes_back(place: Place, slack: FakeSlack) -> N
         await _there(slack.click, ADA, card, APPROVE)
         assert (await place.client.result(run)).output == "Done."
     assert CHANNEL in str(slack.calls)
+
+
+async def test_cards_of_runs_that_are_over_are_forgotten_beyond_a_bound(
+    place: Place, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MOST_FINISHED", 1)
+    writer(place)
+    door, runs = InSlack(place, slack), list[str]()
+    for _ in range(3):
+        run = await place.start("writer")
+        runs.append(run)
+        await place.pending(run)
+        while not slack.cards(run, "a1"):
+            await door.board.round()  # the server lists a run a moment after it asks
+        await place.decide(run)
+        await place.client.result(run)
+        while run not in door.board.told_runs:
+            await door.board.round()
+    assert door.board.told_runs == runs[-1:]
+    assert len(slack.cards()) >= len(runs)
+    before = len(slack.cards())
+    await door.board.round()
+    assert (door.board.told_runs, len(slack.cards())) == (runs[-1:], before)

@@ -28,6 +28,10 @@ def collected(
     places = {case.id: place for place, case in enumerate(plan.spec.cases)}
     results.sort(key=lambda one: (places.get(one.case, len(places)), one.repeat))
     identity = plan.identity
+    ended_at = None
+    if state != "running":
+        # Thresholds that are judged again change no result: the experiment ended when it did.
+        ended_at = (before.ended_at if before is not None and not newer else None) or datetime.now(UTC)
     return ExperimentRecord(
         name=plan.spec.name,
         digest=identity.digest,
@@ -39,7 +43,7 @@ def collected(
         model=identity.models.get(plan.spec.worker, ""),
         judge_version="" if identity.judge is None else identity.judge.digest,
         started_at=plan.started_at,
-        ended_at=None if state == "running" else datetime.now(UTC),
+        ended_at=ended_at,
         state=state,
         results=tuple(results),
     )

@@ -32,7 +32,7 @@ from llm_do_temporal.client.start import LocalWorker, load_local_worker
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import EffectFailed, KeyMismatch, UsageError
 from llm_do_temporal.messages.base import TASK_TIMEOUT
-from llm_do_temporal.messages.experiments.evaluations import EvaluationPlan, RunEvaluationInput
+from llm_do_temporal.messages.experiments.evaluations import ContinuedEvaluation, EvaluationPlan, RunEvaluationInput
 from llm_do_temporal.messages.experiments.results import (
     EVALUATION_MEMO,
     EVALUATION_WORKFLOW,
@@ -190,7 +190,8 @@ def _attach(spec: EvaluationSpec, worker: LocalWorker, root: Path) -> dict[str, 
 async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry_errors: bool) -> BegunExperiment:
     """Start the experiment, or find it where it is under way or finished.
 
-    One that was interrupted goes on with the results that it has. Results of other experiments of the same name are
+    One that was interrupted goes on with the results that it has. The thresholds of a finished one are judged again
+    where the file now has others: nothing runs for that. Results of other experiments of the same name are
     taken over where everything is the same that they depend on. Raises UsageError and errors of the connection.
     """
     listed = await list_experiments(client.temporal)
@@ -206,7 +207,7 @@ async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry
             )
         return BegunExperiment(same.workflow, "attached", units)
     if same is not None and same.state == "completed" and not (retry_errors and same.facts.errors):
-        return BegunExperiment(same.workflow, "finished", units)
+        return await _judged_again(client, draft, same)
     blobs = _blobs(client)
     taken = _TakenOver()
     if same is not None:
@@ -225,6 +226,20 @@ async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry
         differences(read[0].record.identity, draft.identity) if read and same is None else (),
         read[0].record.workflow if read and same is None else "",
     )
+
+
+async def _judged_again(client: LlmDoClient, draft: EvaluationDraft, same: ExperimentListing) -> BegunExperiment:
+    """Return the finished experiment. Where the thresholds are others now, its record is written again with them."""
+    units = len(draft.spec.cases) * draft.spec.repeats
+    record = (await read_listed(client.temporal, same)).record
+    if record.spec.thresholds == draft.spec.thresholds:
+        return BegunExperiment(same.workflow, "finished", units)
+    blobs = _blobs(client)
+    plan = await asyncio.to_thread(_plan, draft, same, _TakenOver(), blobs, retry_errors=False)
+    memo = same.facts.model_copy(update={"round": plan.round, "passed": None})
+    done = ContinuedEvaluation(next=units, record=same.facts.record, recorded=len(record.results), memo=memo)
+    begun = await _start(client, draft, plan, await asyncio.to_thread(_keep, blobs, plan), done)
+    return BegunExperiment(same.workflow, "resumed" if begun else "attached", units, len(record.results))
 
 
 async def _read_other(client: LlmDoClient, listed: ExperimentListing) -> Experiment | None:
@@ -286,22 +301,20 @@ def _blobs(client: LlmDoClient) -> BlobStore:
     return blobs
 
 
-async def _start(client: LlmDoClient, draft: EvaluationDraft, plan: EvaluationPlan, digest: str) -> bool:
-    """Start the workflow, and return whether it was this start that did; not where somebody else was quicker."""
+async def _start(
+    client: LlmDoClient,
+    draft: EvaluationDraft,
+    plan: EvaluationPlan,
+    digest: str,
+    done: ContinuedEvaluation | None = None,
+) -> bool:
+    """Start the workflow, and return whether it was this start that did; not where somebody else was quicker.
+
+    `done` is what the workflow goes on from; None: it begins with the first case.
+    """
     spec = draft.spec
-    memo = EvaluationMemo(
-        name=spec.name,
-        digest=draft.identity.digest,
-        worker=spec.worker,
-        worker_version=digest_of(dict(draft.identity.definitions)),
-        model=draft.identity.models.get(spec.worker, ""),
-        judge="" if spec.judge is None else spec.judge.worker,
-        cases=len(spec.cases),
-        repeats=spec.repeats,
-        round=plan.round,
-        started_at=plan.started_at,
-    )
-    start = RunEvaluationInput(plan=digest, units=len(plan.units), concurrency=spec.concurrency)
+    memo = done.memo if done is not None else _memo(draft, plan)
+    start = RunEvaluationInput(plan=digest, units=len(plan.units), concurrency=spec.concurrency, continued=done)
     try:
         async with translated():
             await client.temporal.start_workflow(
@@ -319,3 +332,20 @@ async def _start(client: LlmDoClient, draft: EvaluationDraft, plan: EvaluationPl
     except WorkflowAlreadyStartedError:
         return False
     return True
+
+
+def _memo(draft: EvaluationDraft, plan: EvaluationPlan) -> EvaluationMemo:
+    """Return the facts about an experiment that has no results yet."""
+    spec = draft.spec
+    return EvaluationMemo(
+        name=spec.name,
+        digest=draft.identity.digest,
+        worker=spec.worker,
+        worker_version=digest_of(dict(draft.identity.definitions)),
+        model=draft.identity.models.get(spec.worker, ""),
+        judge="" if spec.judge is None else spec.judge.worker,
+        cases=len(spec.cases),
+        repeats=spec.repeats,
+        round=plan.round,
+        started_at=plan.started_at,
+    )

@@ -76,7 +76,7 @@ def advice_on(
     asked: list[PastCall] = []
     others: list[PastCall] = []
     for call in calls:
-        is_asked = call.answer is not CallAnswer.REMEMBERED and would_ask(rules, call)
+        is_asked = call.answer not in (CallAnswer.REMEMBERED, CallAnswer.PROGRAM) and would_ask(rules, call)
         (asked if is_asked else others).append(call)
     teaching = [*asked, *(call for call in others if call.speaks_against)]
     learned = learned_kinds([lesson_of(rules, call) for call in teaching], min_runs=min_runs, min_days=min_days)

@@ -26,7 +26,7 @@ from llm_do_temporal.client.views.memos import read_begun
 from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, stamp
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
@@ -51,6 +51,8 @@ class CallAnswer(StrEnum):
     """A person agreed to other arguments."""
     REMEMBERED = "remembered"
     """A decision that was remembered, or a rule, answered it: no person looked at this call."""
+    PROGRAM = "program"
+    """A program that has a token decided: no person looked at this call."""
     EXPIRED = "expired"
     """Time that ran out before anybody decided."""
     NONE = "none"
@@ -111,15 +113,18 @@ class PastCall:
             return CallAnswer.EXPIRED
         if verdict.door not in ("signal", "update"):
             return CallAnswer.REMEMBERED
+        if verdict.by.startswith(PROGRAM):
+            return CallAnswer.PROGRAM
         answers = {DecisionKind.APPROVE: CallAnswer.APPROVED, DecisionKind.MODIFY: CallAnswer.MODIFIED}
         return answers.get(verdict.decision, CallAnswer.REJECTED)
 
     @property
     def speaks_against(self) -> bool:
-        """Whether a person did not want this call as it was, or an identical one before whose answer was remembered."""
+        """Whether a person, or a program that answers for people, did not want this call as it was, or an identical one
+        before whose answer was remembered."""
         verdict = self.question.verdict
         return self.answer.is_against or (
-            self.answer is CallAnswer.REMEMBERED
+            self.answer in (CallAnswer.REMEMBERED, CallAnswer.PROGRAM)
             and verdict is not None
             and verdict.decision is not DecisionKind.APPROVE
         )

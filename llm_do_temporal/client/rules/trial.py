@@ -185,6 +185,7 @@ def answer_in_words(past: PastCall) -> str:
     """Return what a person said about a past call."""
     words = {
         CallAnswer.REMEMBERED: "answered by what was remembered",
+        CallAnswer.PROGRAM: "answered by a program",
         CallAnswer.EXPIRED: "nobody decided in time",
         CallAnswer.NONE: "no answer",
     }

@@ -18,6 +18,7 @@ from llm_do_temporal.doors.service import MAX_WAIT_SECONDS
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
 from llm_do_temporal.doors.values.runs import Run, RunFile, RunsPage, RunsQuery, Start, Worker
 from llm_do_temporal.doors.values.views import BatchItems, RunTree, TranscriptPart
+from llm_do_temporal.doors.waits import MOST_SEEN
 
 router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=TokenFirst)
 
@@ -53,7 +54,7 @@ async def get_run(
     caller: Caller,
     run: RunId,
     wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for end or question.")] = 0,
-    seen: Annotated[list[str] | None, Query(description="Questions that end no wait.", max_length=100)] = None,
+    seen: Annotated[list[str] | None, Query(description="Questions that end no wait.", max_length=MOST_SEEN)] = None,
 ) -> Run:
     """Return a run with its result, once it has ended. With `wait`, as soon as it ends or asks something new."""
     if wait:

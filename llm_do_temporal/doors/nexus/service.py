@@ -19,13 +19,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.doors.principal import NEXUS_PREFIX, PROGRAM, Principal, TokenScope, check_named_person
+from llm_do_temporal.doors.principal import NEXUS_PREFIX, Principal, TokenScope, check_named_person
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start
 from llm_do_temporal.doors.values.base import RequestBody
 from llm_do_temporal.doors.values.runs import MAX_NOTE_CHARS, MAX_QUESTION_ID_CHARS
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
-from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, Message
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.redaction.hidden_characters import made_visible

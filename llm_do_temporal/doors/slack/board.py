@@ -22,6 +22,8 @@ from llm_do_temporal.errors import LlmDoError, UnknownHere
 _PAUSE_SECONDS = 1.0
 _MOST_ENDS = 20
 """Runs whose end is looked for in one round."""
+MOST_FINISHED = 500
+"""Runs whose end is told and whose cards are still known; those of older ones nothing can change any more."""
 _MOST_CHANGES = 20
 """Changes that the card of a review names: the files of each are read for it."""
 _log = logging.getLogger(__name__)
@@ -41,6 +43,11 @@ class Board:
         self._is_known = False
         self._turn = asyncio.Lock()
         self._said = ""
+
+    @property
+    def told_runs(self) -> list[str]:
+        """Runs that are known and whose end is told, in the order of their cards."""
+        return list(dict.fromkeys(card.mark.run for card in self._cards.values() if card.mark.told))
 
     async def look(self) -> None:
         """Find the cards that stand in the channel. Raises SlackFailed."""
@@ -74,6 +81,8 @@ class Board:
                 if card.mark.question and not card.mark.is_final and card.mark.key not in waiting:
                     await self._refresh(card)
             await self._tell_ends({run for run, _ in waiting})
+            self._hopeless = {key: digest for key, digest in self._hopeless.items() if key in waiting}
+            self._forget(self.told_runs[:-MOST_FINISHED])
 
     async def refresh(self, key: tuple[str, str]) -> None:
         """Show a question anew, whatever the card shows: somebody has just acted on it. Raises SlackFailed."""
@@ -162,10 +171,11 @@ class Board:
     async def _tell_ends(self, asking: Collection[str]) -> None:
         """Tell the thread below the first card of each run that has ended what became of it."""
         first: dict[str, Card] = {}
-        for card in sorted(self._cards.values(), key=lambda one: (bool(one.mark.question), one.ts)):
+        done = {*asking, *self.told_runs}
+        left = [card for card in self._cards.values() if card.mark.run not in done]
+        for card in sorted(left, key=lambda one: (bool(one.mark.question), one.ts)):
             first.setdefault(card.mark.run, card)
-        roots = [card for card in self._cards.values() if first[card.mark.run] is card and not card.mark.told]
-        for card in [card for card in roots if card.mark.run not in asking][:_MOST_ENDS]:
+        for card in [card for card in left if first[card.mark.run] is card][:_MOST_ENDS]:
             # To the end of the line, so that all have their turn.
             self._cards[card.mark.key] = self._cards.pop(card.mark.key)
             await self._tell_end(card)
@@ -173,6 +183,9 @@ class Board:
     async def _tell_end(self, card: Card) -> None:
         try:
             run = await self._service.run(READER, card.mark.run)
+        except UnknownHere:
+            self._forget([card.mark.run])  # it was deleted
+            return
         except LlmDoError:
             return
         if run.ended_at is None:
@@ -184,6 +197,12 @@ class Board:
         else:
             mark = CardMark(run=run.run, state=run.state, told=True)
             await self._change(card, run_card(run, self._page, told=True), mark)
+
+    def _forget(self, runs: Collection[str]) -> None:
+        """Know the cards of these runs no longer; in the channel they stay as they are."""
+        gone = frozenset(runs)
+        if gone:
+            self._cards = {key: card for key, card in self._cards.items() if card.mark.run not in gone}
 
     def _say(self, text: str) -> None:
         if text != self._said:

@@ -16,7 +16,7 @@ from llm_do_temporal.policy.evaluations.experiment import ExperimentIdentity
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
 from llm_do_temporal.policy.evaluations.outcomes import CaseOutcome, MetricKind
 from llm_do_temporal.policy.evaluations.scores import CaseScores
-from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
+from llm_do_temporal.policy.evaluations.spec import EvaluationSpec, Threshold
 from llm_do_temporal.policy.evaluations.thresholds import EvaluationGate, gate
 
 EVALUATION_WORKFLOW = "LlmDoEvaluation"
@@ -126,6 +126,10 @@ class ExperimentRecord(Message):
     def gate(self) -> EvaluationGate:
         """Thresholds, each kept or not."""
         return gate(self.spec.thresholds, self.outcomes, self.planned)
+
+    def judged_by(self, thresholds: tuple[Threshold, ...]) -> ExperimentRecord:
+        """Return the record with these thresholds in the place of its own: they are judged on what is kept."""
+        return self.model_copy(update={"spec": self.spec.model_copy(update={"thresholds": thresholds})})
 
     def results_of(self, case: str) -> Iterator[CaseResult]:
         """Yield the repeats of a case, in their order."""

@@ -149,3 +149,14 @@ def test_an_example_that_differs_by_its_link_alone_is_left_out() -> None:
     linked = write("/notes/x.md", place="files/secret/x.md")
     (learned,) = advice_on([*several(NOTES), *several([linked], "reject", first=20)], TODAY).entries
     assert learned.entry.not_match == ()
+
+
+def test_what_a_program_decided_teaches_nothing_and_its_refusal_speaks_against() -> None:
+    program = {"by": "program:bot", "via": "http"}
+    assert figures(advice_on(several(NOTES, verdict=program), TODAY)) == (0, 0, 0, 0)
+    mixed = [*several(NOTES[:2]), *several(NOTES[2:], first=10, verdict=program)]
+    assert figures(advice_on(mixed, TODAY)) == (0, 2, 2, 0)
+    assert figures(advice_on(several(NOTES, verdict={"by": "programmer"}), TODAY))[0] == 1
+    refused = several([write("/notes/x.md")], "reject", first=20, verdict=program)
+    assert len(advice_on([*several(NOTES), *refused], TODAY).entries) == 0
+    assert refused[0].by == ""
