@@ -149,7 +149,7 @@ class Isolated:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenFolders:
     """Folders that a command sees, and no others."""
 
     folders: Sequence[IsolatedFolder]
@@ -161,7 +161,7 @@ class Seen:
 
 
 @contextmanager
-def isolated(seen: Seen, protection: Protection, *, cwd: str, network: bool) -> Generator[Isolated]:
+def isolated(seen: SeenFolders, protection: Protection, *, cwd: str, network: bool) -> Generator[Isolated]:
     """Prepare the isolation of a command in the virtual folder `cwd`."""
     folders = seen.folders
     start = TOP if cwd == "/" else TOP + cwd

@@ -21,7 +21,7 @@ from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ShellInput
-from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, Seen, alone, isolated, options_file
+from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, SeenFolders, alone, isolated, options_file
 from llm_do_temporal.sandbox.git_settings import GIT_HABITS, git_settings
 from llm_do_temporal.sandbox.mounts import Steady
 from llm_do_temporal.sandbox.processes import Ended, ProcessSpec, run_program
@@ -139,7 +139,7 @@ def _prepared(
         yield _Prepared(ProcessSpec(argv=asked.argv, folder=folder, environment=environment, supervised=True))
         return
     protection = protection_of(ground.workshop)
-    seen = Seen(ground.folders, layered=ground.mounts, steady=steady)
+    seen = SeenFolders(ground.folders, layered=ground.mounts, steady=steady)
     with (
         isolated(seen, protection, cwd=asked.cwd, network=asked.network) as how,
         options_file(how.options) as options,

@@ -13,7 +13,7 @@ import pytest
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.storage.local import LocalBlobStore
-from tests.unit.activities.test_commands import Commands
+from tests.support.workshops.run_commands import Commands
 
 _FILES = """
 import os

@@ -7,7 +7,6 @@ import itertools
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +15,18 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.messages.effects import ShellInput, ShellResult
+from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.shell import Isolation, ShellSettings, working_directory
+from llm_do_temporal.policy.shell import Isolation, ShellSettings
 from llm_do_temporal.sandbox import processes
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.storage.local import LocalBlobStore
+from tests.support.workshops.run_commands import Commands
 
 WAYS = list(dict.fromkeys([working_bwrap(), None]))
 """Isolated, where this machine can do it, and not."""
-WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 _UNIQUE = itertools.count(random.SystemRandom().randrange(10**6, 10**7))
-
-
-@dataclass
-class Commands:
-    """A workshop in which commands run, one way or the other."""
-
-    folder: Path
-    blobs: LocalBlobStore
-    bwrap: str | None
-    tree: Tree = WHOLE
-    isolation: Isolation = Isolation.PREFERRED
-
-    def asked(self, *argv: str, timeout: int = 60, **more: Any) -> ShellInput:
-        tree: Tree = more.pop("tree", self.tree)
-        return ShellInput(argv=argv, tree=tree, cwd=working_directory(tree), timeout_seconds=timeout, **more)
-
-    async def run(self, *argv: str, **more: Any) -> ShellResult:
-        return await ActivityEnvironment().run(self.activities.run_command, self.asked(*argv, **more))
-
-    async def refused(self, *argv: str, **more: Any) -> str:
-        """What the command and its preview are both refused with."""
-        with pytest.raises(ApplicationError) as previewed:
-            ActivityEnvironment().run(self.activities.preview_command, self.asked(*argv, **more))
-        with pytest.raises(ApplicationError) as caught:
-            await self.run(*argv, **more)
-        assert caught.value.message == previewed.value.message
-        assert str(self.folder) not in caught.value.message
-        return caught.value.message
-
-    @property
-    def activities(self) -> ShellActivities:
-        return ShellActivities(self.folder, self.blobs, lambda: self.bwrap, isolation=self.isolation)
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: "isolated" if way else "bare")

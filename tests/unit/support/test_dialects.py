@@ -51,7 +51,7 @@ def user(*blocks: Any) -> dict[str, Any]:
             responses,
             told(
                 USER,
-                {"type": "function_call", "call_id": "c1", "name": "f", "name": "read", "arguments": "{}"},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "x"},
             ),
         ),
