@@ -28,6 +28,7 @@ from temporalio.client import Client
 
 from llm_do_temporal.activities.external_calls import why_no_answer
 from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
+from llm_do_temporal.activities.external_schemas import LEFT_OUT, usable_schema
 from llm_do_temporal.activities.models.builder import NamedModel
 from llm_do_temporal.activities.runtime.authors import in_own_loop, is_interruption
 from llm_do_temporal.activities.runtime.failures import user_errors
@@ -35,7 +36,6 @@ from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
 from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
-from llm_do_temporal.json_schema import check_schema
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
@@ -49,7 +49,6 @@ from llm_do_temporal.messages.external import (
     McpServer,
 )
 from llm_do_temporal.messages.sizes import MAX_DESCRIPTION_CHARS, MAX_EXTERNAL_RESULT_BYTES, MAX_LISTING_BYTES
-from llm_do_temporal.policy.external import offered_name
 from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from llm_do_temporal.tools import ToolCallFailed
 
@@ -205,21 +204,26 @@ def _mcp_client(
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 
+    from llm_do_temporal.activities.external_wire import read_leniently
+
     if server.command is None:
         headers = {header: _variable(variable) for header, variable in server.headers_env.items()}
-        return MCPToolset(
+        built = MCPToolset(
             server.url or "",
             id=name,
             headers=headers or None,
             init_timeout=CONNECT_SECONDS,
             read_timeout=answer_seconds,
         )
+        read_leniently(built.client.transport)
+        return built
     program, *arguments = server.command
     environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
     environment |= {variable: _variable(variable) for variable in server.env}
     transport = StdioTransport(
         program, arguments, env=environment, cwd=str(workshop), keep_alive=False, log_file=stderr
     )
+    read_leniently(transport)
     return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS, read_timeout=answer_seconds)
 
 
@@ -237,24 +241,30 @@ def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) ->
     found: list[ExternalTool] = []
     warnings: list[str] = []
     for name, tool in tools.items():
-        problem = _problem_with(tool.tool_def, offered_name(toolset.prefix, name))
-        if problem is not None:
-            warnings.append(f"tool '{logged(name[:80])}' of '{toolset.name}' is not offered: {problem}")
-            continue
+        known = f"tool '{logged(name[:80])}' of '{toolset.name}'"
         definition = tool.tool_def
-        description = (definition.description or "")[:MAX_DESCRIPTION_CHARS]
+        schema, left, problem = _usable(definition)
+        if problem is not None:
+            warnings.append(f"{known} is not offered: {problem}")
+            continue
+        if left:
+            warnings.append(f"{known} is offered, its schema without what cannot be checked: {_shown(left)}")
+        description = bounded((definition.description or "")[:MAX_DESCRIPTION_CHARS])
         asks = definition.kind == "unapproved"
-        schema = definition.parameters_json_schema
         found.append(ExternalTool(name=name, description=description, parameters=schema, asks=asks))
     size = sum(len(tool.model_dump_json()) for tool in found)
     if size > MAX_LISTING_BYTES:
         raise _too_large(f"its tools take {size} bytes to describe")
     if len(warnings) > MAX_WARNINGS:
-        left = len(warnings) - MAX_WARNINGS + 1
-        warnings[MAX_WARNINGS - 1 :] = [f"{left} more tools of '{toolset.name}' are not offered"]
+        more = len(warnings) - MAX_WARNINGS + 1
+        warnings[MAX_WARNINGS - 1 :] = [f"{more} more tools of '{toolset.name}' are not offered, or with less"]
     for warning in warnings:
         _log.warning("%s", warning)
     return ExternalTools(toolset=toolset.name, tools=tuple(found), judges_calls=judges_calls, warnings=tuple(warnings))
+
+
+def _shown(places: list[str]) -> str:
+    return logged(", ".join(places)[:200])
 
 
 def _check_size(tools: Tools) -> None:
@@ -271,15 +281,17 @@ def _too_large(what: str) -> DefinitionError:
     return DefinitionError(f"{what}; at most {MAX_LISTING_BYTES} are accepted")
 
 
-def _problem_with(definition: ToolDefinition, name: str | None) -> str | None:
-    if name is None:
-        return "no provider accepts this name"
+def _usable(definition: ToolDefinition) -> tuple[dict[str, Any], list[str], str | None]:
+    """Return the schema of a tool, the places that are left out of it, and why the tool cannot be offered."""
+    schema = definition.parameters_json_schema
     if definition.kind not in ("function", "unapproved"):
-        return "it is not carried out by its toolset"
-    if definition.parameters_json_schema.get("type") != "object":
-        return "its arguments are not an object"
-    wrong = check_schema(definition.parameters_json_schema)
-    return None if wrong is None else f"its schema is not valid: {wrong[:200]}"
+        return schema, [], "it is not carried out by its toolset"
+    if LEFT_OUT in schema:
+        return schema, [], str(schema[LEFT_OUT])[:200]
+    if schema.get("type") != "object":
+        return schema, [], "its arguments are not an object"
+    usable, left, wrong = usable_schema(schema)
+    return usable, left, None if wrong is None else f"its schema is not valid: {wrong[:200]}"
 
 
 async def _saying(judge: Any, asked: CallExternalToolInput, context: RunContext[Any]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ DEFAULT_CAPABILITIES = ("tool.call",)
 _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that every provider accepts."""
+_MOST_CHARS, _DIGEST_CHARS = 64, 8
 
 
 class ToolPolicy(Value):
@@ -27,10 +28,24 @@ class ToolPolicy(Value):
     capabilities: tuple[str, ...] | None = None
 
 
-def offered_name(prefix: str | None, name: str) -> str | None:
-    """Return the name under which a model is offered a tool; None where no provider would accept it."""
-    full = f"{prefix or ''}{name}"
-    return full if _NAME.fullmatch(full) else None
+def offered_names(prefix: str | None, names: Sequence[str]) -> list[str]:
+    """Return the names under which a model is offered the tools of a toolset, in their order; no two are the same.
+
+    A name that a provider would refuse becomes plain: `files/read.all` is `files_read_all`.
+    """
+    full = [f"{prefix or ''}{name}" for name in names]
+    taken = {name for name in full if _NAME.fullmatch(name)}
+    offered: list[str] = []
+    for name in full:
+        plain = name
+        if not _NAME.fullmatch(name):
+            plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+            if len(plain) > _MOST_CHARS or not plain.strip("_") or plain in taken:
+                digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
+                plain = f"{plain[: _MOST_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+            taken.add(plain)
+        offered.append(plain)
+    return offered
 
 
 def policy_of(toolset: ToolPolicy, tools: Mapping[str, ToolPolicy], tool: str, *, asks: bool) -> ToolPolicy:

@@ -22,7 +22,7 @@ from llm_do_temporal.messages.external import (
     ListExternalToolsInput,
 )
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
+from llm_do_temporal.policy.external import check_names, offered_names, policy_of, toolset_digest, uses_of_external
 from llm_do_temporal.policy.models.ids import models_of, serving_id
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, run_at_most_once
@@ -50,17 +50,16 @@ async def list_external(errands: Errands) -> ExternalToolListing:
 
 
 def external_tools(errands: Errands, listing: ExternalToolListing) -> list[ExternalCall]:
-    """Return the listed tools that have a usable name, ready for the gate; log the listing's warnings."""
+    """Return the listed tools, each under a plain name, ready for the gate; log the listing's warnings."""
     invocation = errands.invocation
     model = _model(invocation)
     tools: list[ExternalCall] = []
     for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
         for warning in found.warnings:
             workflow.logger.warning("%s: %s", invocation.worker.name, warning)
-        for tool in found.tools:
-            name = offered_name(toolset.prefix, tool.name)
-            if name is not None:
-                tools.append(ExternalCall(errands, toolset, tool, name, found.judges_calls, model))
+        names = offered_names(toolset.prefix, [tool.name for tool in found.tools])
+        for tool, name in zip(found.tools, names, strict=True):
+            tools.append(ExternalCall(errands, toolset, tool, name, found.judges_calls, model))
     return tools
 
 

@@ -9,7 +9,7 @@ from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.external import (
     ToolPolicy,
     check_names,
-    offered_name,
+    offered_names,
     policy_of,
     toolset_digest,
     uses_of_external,
@@ -19,18 +19,19 @@ ASK, ALLOW, BLOCK = Ruling.NEEDS_APPROVAL, Ruling.PRE_APPROVED, Ruling.BLOCKED
 
 
 @pytest.mark.parametrize(
-    ("prefix", "name", "offered"),
+    ("prefix", "names", "offered"),
     [
-        (None, "search", "search"),
-        ("my_", "search", "my_search"),
-        # no provider takes these
-        (None, "search notes", None),
-        (None, "", None),
-        ("my_", "x" * 62, None),
+        (None, ["search"], ["search"]),
+        ("my_", ["search"], ["my_search"]),
+        (None, ["search notes", "files/read.all"], ["search_notes", "files_read_all"]),
+        # a plain name keeps it, wherever it stands
+        (None, ["a.b", "a_b"], ["a_b_2e7336dc", "a_b"]),
+        (None, [""], ["_e3b0c442"]),
+        ("my_", ["x" * 62], [f"my_{'x' * 52}_a95e9743"]),
     ],
 )
-def test_a_name_is_offered_where_every_provider_takes_it(prefix: str | None, name: str, offered: str | None) -> None:
-    assert offered_name(prefix, name) == offered
+def test_a_name_becomes_one_that_every_provider_takes(prefix: str | None, names: list[str], offered: list[str]) -> None:
+    assert offered_names(prefix, names) == offered
 
 
 @pytest.mark.parametrize(
