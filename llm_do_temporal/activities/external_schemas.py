@@ -18,6 +18,9 @@ _MOST_NESTED = 100
 _NAMED = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
 """Keywords whose values are schemas by name."""
 _VALUES = ("enum", "const", "default", "examples", "example", "required")
+_TURNED = ("not", "if", "oneOf", "contains", "propertyNames")
+"""Keywords under which a schema that takes more lets the whole take less."""
+_EVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
@@ -64,13 +67,29 @@ def _modern(schema: Any, depth: int) -> Any:
     return found
 
 
+def _forget_evaluated(schema: Any) -> None:
+    """Leave out keywords that depend on what the keywords beside them have found."""
+    if isinstance(schema, dict):
+        for keyword in _EVALUATED:
+            cast("dict[str, Any]", schema).pop(keyword, None)
+
+
 def _without(schema: Any, path: list[Any]) -> bool:
-    """Leave out what stands at the path; return whether that was possible."""
+    """Leave out what stands at the path, so that no value becomes wrong by it; return whether that was possible.
+
+    What stands in a negation, a condition or a choice is left out with that.
+    """
+    path = path[: next((place + 1 for place, part in enumerate(path) if part in _TURNED), len(path))]
     for part in path[:-1]:
+        _forget_evaluated(schema)
+        if part == "patternProperties":
+            # Names that only the pattern allowed.
+            schema.pop("additionalProperties", None)
         try:
             schema = schema[part]
         except (KeyError, IndexError, TypeError):
             return False
+    _forget_evaluated(schema)
     last = path[-1]
     if len(path) > 1 and path[-2] == "properties":
         schema[last] = {}

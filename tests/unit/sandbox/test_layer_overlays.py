@@ -15,7 +15,7 @@ from llm_do_temporal.policy.layers.draft import LayerDraft
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from llm_do_temporal.policy.layers.nodes import folder_node, link_node
 from llm_do_temporal.policy.layers.view import LayerView
-from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, isolated, working_bwrap
+from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, SeenFolders, isolated, working_bwrap
 from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.overlay import LayerMount, overlay_folders, overlay_problem
@@ -98,11 +98,10 @@ if HAS_OVERLAYS:
         with (
             overlay_folders(layer, base, contents, scratch=tmp_path) as folders,
             isolated(
-                [folder],
+                SeenFolders([folder], layered={"/": LayerMount(folders, (), LayerView(layer, base).shows_base)}),
                 Protection(),
                 cwd="/",
                 network=False,
-                layered={"/": LayerMount(folders, (), LayerView(layer, base).shows_base)},
             ) as how,
         ):
             assert how.held_back == ()
