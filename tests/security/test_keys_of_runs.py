@@ -37,7 +37,7 @@ PROVIDERS = {
 }
 WORDINGS: dict[str, Callable[[str], str]] = {
     "plainly": plainly,
-    "late": lambda key: "x" * 490 + key,  # where the text is cut
+    "late": lambda key: "x" * 470 + key,  # where the text is cut, and says how long it was
     "in JSON": lambda key: json.dumps({"request": json.dumps({"authorization": f"Bearer {key}"})}),
     "in an address": lambda key: f"GET https://api.example.com/?key={quote(key, safe='')} was refused",
     "in lines": lambda key: f"Your key\n  {key[:20]}\n  {key[20:]}\nis wrong",
