@@ -124,9 +124,10 @@ async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(
         (Failure(503), 2),
         (unauthorized(), 1),
         (Failure(404, "No such model."), 1),
+        (Failure(400, "Bad schema."), 1),
         (Failure(429, "No money.", code="insufficient_quota"), 1),
     ],
-    ids=["long wait", "rate limit", "overloaded", "key", "unknown", "quota"],
+    ids=["long wait", "rate limit", "overloaded", "key", "unknown", "refused", "quota"],
 )
 async def test_the_next_model_answers_where_one_cannot(place: Place, point_at: Any, fault: Answer, tries: int) -> None:
     provider: FakeProvider = point_at(first_fails(fault))
@@ -142,12 +143,12 @@ async def test_the_next_model_answers_where_one_cannot(place: Place, point_at: A
     assert view.ordered[0].model == f"{FIRST}, {SECOND}"
 
 
-async def test_a_request_that_any_model_would_refuse_is_refused(place: Place, point_at: Any) -> None:
-    provider: FakeProvider = point_at(first_fails(Failure(400, "Bad schema.")))
+async def test_a_request_that_all_models_refuse_fails_with_the_words_of_each(place: Place, point_at: Any) -> None:
+    provider: FakeProvider = point_at(by_function(lambda request: Failure(400, f"Bad schema for {request['model']}.")))
     place.worker("main", BOTH)
-    with pytest.raises(ModelFailed, match="Bad schema"):
+    with pytest.raises(ModelFailed, match=r"no model is left: .*Bad schema for first.*Bad schema for second"):
         await place.run("main")
-    assert asked(provider) == ["first"]
+    assert asked(provider) == ["first", "second"]
 
 
 async def test_a_model_without_a_key_is_left_to_the_next(

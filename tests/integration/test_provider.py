@@ -87,12 +87,12 @@ async def test_what_no_second_try_can_mend_fails_the_run_at_once_and_says_why(
 
 async def test_answers_that_make_no_sense_fail_the_run_after_three_tries(place: Place, point_at: Any) -> None:
     nonsense = Garbage(b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": null}')
-    provider: FakeProvider = point_at(fixed(*[nonsense] * 4, Text("Never.")))
+    provider: FakeProvider = point_at(fixed(*[nonsense] * 6, Text("Never.")))
     place.worker("main", MODEL)
     with pytest.raises(ModelFailed, match="the model's answer could not be used"):
         await place.run("main")
-    # The first try is streamed, and asked for as a whole at once.
-    assert [bool(request.body.get("stream")) for request in provider.requests] == [True, False, False, False]
+    # Each try is streamed, and asked for as a whole at once.
+    assert [bool(request.body.get("stream")) for request in provider.requests] == [True, False] * 3
 
 
 async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Place, point_at: Any) -> None:
