@@ -131,7 +131,7 @@ class ExternalActivities:
             why = f"it did not say what tools it has within {LISTING_SECONDS} s"
         warning = f"toolset '{toolset.name}' cannot be used, the worker runs without it: {why}"
         _log.warning("%s", warning)
-        return ExternalTools(toolset=toolset.name, warnings=(warning,))
+        return ExternalTools(toolset=toolset.name, warnings=(warning,), unusable=True)
 
     @asynccontextmanager
     async def _opened(

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
+from llm_do_temporal.messages.base import Json, Message, is_empty, is_false, is_none
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
@@ -78,6 +78,8 @@ class ExternalToolset(Message):
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments that the class is constructed with."""
     server: McpServer | None = None
+    required: bool = Field(default=False, exclude_if=is_false)
+    """Whether the invocation fails where it cannot be used."""
     prefix: str | None = None
     policy: ToolPolicy = ToolPolicy()
     tools: dict[str, ToolPolicy] = Field(default_factory=dict)
@@ -114,6 +116,8 @@ class ExternalTools(Message):
     judges_calls: bool = False
     """Whether the toolset says for each call what capabilities it uses."""
     warnings: tuple[str, ...] = ()
+    unusable: bool = Field(default=False, exclude_if=is_false)
+    """Whether the toolset as a whole could not be used."""
 
 
 class ExternalToolListing(Message):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
+from llm_do_temporal.cli.reports.log import log_lines
+from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
@@ -81,3 +88,49 @@ async def test_names_stay_apart_and_rules_name_the_tools_as_the_server_does(plac
     await place.run("ruled")
     assert tool_results(blocked, "a_b") == ["called a.b"]
     assert "is blocked" in tool_results(blocked, "c_d")[0]
+
+
+async def test_what_a_run_does_without_stands_in_its_record(place: Place) -> None:
+    main = scripted("Done.")
+    broken = {"mcp": {"gone": {"command": ["/nowhere/server"]}, **mcp({"name": "odd"}, 5)["mcp"]}}
+    place.worker("main", main, toolsets={**broken, "nowhere.tools.Search": {}})
+    run = await place.start("main")
+    await place.client.result(run)
+    view, _, story = await read_record(place.client, run)
+    (node,) = view.ordered
+    assert [words in " ".join(node.without) for words in ("'mcp.gone' cannot be used", "'number 2'", "'nowhere'")] == [
+        True,
+        True,
+        True,
+    ]
+    summary = await place.client.status(run)
+    (shown,) = record_json(summary, view, [], story)["invocations"]
+    assert shown["without"] == node.without
+    console = Console(width=400, file=io.StringIO())
+    console.print(render_record(summary, view, [], datetime(2030, 1, 1), story))
+    assert "toolset 'mcp.gone' cannot be used" in cast("io.StringIO", console.file).getvalue()
+    follower = Follower(place.client.temporal, run, wait=False)
+    lines = [line async for event in follower.events() for line in log_lines(event)]
+    assert sum("warning: " in line for line in lines) == len(node.without)
+
+
+@pytest.mark.parametrize("given", [{"command": ["/nowhere/server"]}, {"command": [sys.executable, "-c", ""]}])
+async def test_a_required_toolset_that_cannot_be_used_ends_the_run(place: Place, given: dict[str, Any]) -> None:
+    main = scripted("Done.")
+    place.worker("main", main, toolsets={"mcp": {"mails": {**given, "required": True}}})
+    with pytest.raises(LlmDoError, match=r"toolset 'mcp\.mails' is required and cannot be used: "):
+        await place.run("main")
+    assert not main.requests
+
+
+async def test_a_required_toolset_that_can_be_used_is_used(place: Place) -> None:
+    main = scripted(call("good"), "Done.")
+    place.worker("main", main, toolsets=mcp(GOOD, 5, required=True))
+    await place.run("main")
+    assert tool_results(main, "good") == ["called good"]
+
+
+async def test_a_required_class_that_cannot_be_loaded_is_an_error_of_the_file(place: Place) -> None:
+    place.worker("main", scripted("Done."), toolsets={"nowhere.tools.Search": {"required": True}})
+    with pytest.raises(LlmDoError, match=r"toolset 'nowhere\.tools\.Search' is required and cannot be used: there is"):
+        await place.run("main")

@@ -56,6 +56,8 @@ def _words(event: ViewEvent) -> str:
         return f"{data.get('tool')} not carried out: its result is from {data.get('reused')}"
     if event.type == "call.anew":
         return f"a call of the other run is carried out anew: {data.get('reason')}"
+    if event.type == "tools.missing":
+        return f"warning: {data.get('reason')}"
     if event.type == "call.failed":
         reason = data.get("reason")
         said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)

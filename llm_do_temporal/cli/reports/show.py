@@ -35,6 +35,8 @@ from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 _PIPE_WIDTH = 200
+_REASON_CHARS = 400
+"""Characters of what a run does without, and why."""
 _BLOCK_LINES = 40
 """Lines of a prompt or a result that are shown."""
 _MOST_REUSED = 60
@@ -78,6 +80,10 @@ def render_record(
     parts.append(render_run(view, now))
     if story is not None:
         parts += [*_result(story.facts), *_files(story)]
+    lacks = [f"  {node.path}  {one}" for node in view.ordered for one in node.without]
+    if lacks:
+        parts.append(Text("without", style="bold"))
+        parts.extend(Text(visible_line(line, _REASON_CHARS)) for line in lacks)
     parts += _reused(view)
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
@@ -243,6 +249,7 @@ def _node_json(view: RunView, node: Node) -> dict[str, Any]:
         "doing": activity_of(node) if node.status == "running" else "",
         "error": node.error or None,
         "turns": node.turns,
+        **({"without": node.without} if node.without else {}),
         **({"reused": [asdict(step) for step in node.reused]} if node.reused else {}),
         "usage": usage_json(node.usage),
         **cost_json(node.usage),

@@ -38,14 +38,21 @@ _FRAME_LINES = 4
 """Lines around the tree: the count of hidden rows, the bar, the totals, and the cursor's own."""
 _MOST_TAILS = 4
 """Number of answers that are shown while they are written."""
+_MOST_LACKS = 10
+"""Number of missing tools that are shown below the last picture of a run."""
 
 
 def render_run(
-    view: RunView, now: datetime, *, height: int | None = None, tails: Mapping[str, Tail] | None = None
+    view: RunView,
+    now: datetime,
+    *,
+    height: int | None = None,
+    tails: Mapping[str, Tail] | None = None,
+    with_lacks: bool = False,
 ) -> RenderableType:
     """Return the whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
 
-    `tails` are the ends of the answers that are being written, by the workflow ids of their invocations.
+    `with_lacks` adds the tools that the run does without. `tails` are the ends of the answers that are being written, by the workflow ids of their invocations.
     """
     known = tails or {}
     writing = [(node, known[node.workflow_id]) for node in view.ordered if node.workflow_id in known][:_MOST_TAILS]
@@ -58,6 +65,8 @@ def render_run(
         parts.append(_bar(items.ended, items.counts.total, items.line))
     if total:
         parts.append(_bar(ended, total, f"{ended}/{total} delegations"))
+    lacks = [one for node in view.ordered for one in node.without] if height is None and with_lacks else []
+    parts += [Text(visible_line(f"warning: {one}", 400), style="yellow") for one in lacks[:_MOST_LACKS]]
     if trouble:
         parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
     parts.append(Text(totals_line(view, now), style="bold yellow" if view.pending else "dim"))
@@ -68,7 +77,7 @@ def render_end(view: RunView, now: datetime) -> RenderableType:
     """Return the last picture of a run; without the tree for a batch that has ended, whose items are listed below."""
     if view.items and view.status != "running":
         return Text(totals_line(view, now), style="dim")
-    return render_run(view, now)
+    return render_run(view, now, with_lacks=True)
 
 
 def _bar(ended: int, total: int, words: str) -> RenderableType:

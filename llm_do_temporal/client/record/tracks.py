@@ -20,6 +20,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import read_events
+from llm_do_temporal.client.history.lacks import Lacks
 from llm_do_temporal.client.record.files import FileReader, WrittenFile, last_written
 from llm_do_temporal.client.traces.build import Tracer
 from llm_do_temporal.client.views.tree import AT_ONCE, Branch
@@ -53,6 +54,8 @@ class Track:
 
     periods: tuple[Period, ...] = ()
     files: tuple[WrittenFile, ...] = ()
+    without: tuple[str, ...] = ()
+    """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
     read_from: datetime | None = None
     """Time from which on the periods are known; None: from its beginning."""
 
@@ -121,6 +124,9 @@ class TrackPart:
         self._tracer = Tracer(run)
         self._workflow_id = workflow_id
         self._spans: list[ReadableSpan] = []
+        self._lacks = Lacks()
+        self.without: list[str] = []
+        """Toolsets and tools that are missing, each with the reason."""
 
     def take(self, event: HistoryEvent) -> None:
         """Take in the next event."""
@@ -129,6 +135,7 @@ class TrackPart:
             self.before = event.workflow_execution_started_event_attributes.continued_execution_run_id or None
         self._spans += self._tracer.take(self._workflow_id, event)
         self.files.take(event)
+        self.without += self._lacks.take(event)
 
     @property
     def periods(self) -> list[Period]:
@@ -142,7 +149,8 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
     periods = tuple(period for part in parts for period in part.periods)
     files = last_written([file for part in parts for file in part.files.found])
     read_from = parts[0].begin if parts and parts[0].before is not None else None
-    return Track(periods, files, read_from)
+    without = tuple(one for part in parts for one in part.without)
+    return Track(periods, files, without, read_from)
 
 
 def _period(span: ReadableSpan) -> Period | None:

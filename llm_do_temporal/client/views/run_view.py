@@ -19,6 +19,7 @@ from llm_do_temporal.client.history.answers import model_names, spent_by
 from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_in
+from llm_do_temporal.client.history.lacks import Lacks, warnings_of
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.origins import LookUps, ReusedStep, origin_of_turn
 from llm_do_temporal.client.history.payloads import decode_json, first_object, shortened
@@ -95,10 +96,13 @@ class Node:
     """Turns and calls that were taken from another run, in their order."""
     reused_turns: int = 0
     """Number of the turns among them; no model was asked for these."""
+    without: list[str] = field(default_factory=list[str])
+    """Toolsets and tools of its worker that it does without, each with the reason."""
     template: dict[str, Any] | None = None
     """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
     None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
+    _missing: Lacks = field(default_factory=Lacks, repr=False)
     _beginnings: Beginnings = field(default_factory=Beginnings, repr=False)
     _requests: RequestParts = field(default_factory=RequestParts, repr=False)
     _look_ups: LookUps = field(default_factory=LookUps, repr=False)
@@ -154,7 +158,7 @@ class Node:
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return self._activity_completed(event, at)
+            return [*self._activity_completed(event, at), *self._lacks(self._missing.take(event), at)]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
@@ -192,11 +196,17 @@ class Node:
         self.model = model_names(given)
         self.depth = int(given.get("depth") or 0)
         self.template = template_of(given)
-        return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
+        begins = self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)
+        return [begins, *self._lacks(warnings_of(worker), at)]
+
+    def _lacks(self, missing: list[str], at: datetime) -> list[ViewEvent]:
+        self.without += missing
+        return [self._say("tools.missing", at, reason=one) for one in missing]
 
     def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_scheduled_event_attributes
         name = attributes.activity_type.name
+        self._missing.take(event)
         if name in DESK_ACTIVITIES:
             return []
         summary = _summary(event) or name

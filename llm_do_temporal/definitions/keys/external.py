@@ -49,6 +49,8 @@ class _SourceKeys(PolicyKeys):
 
     enabled: bool = True
     """`false`: it stays in the file, and its tools are not offered."""
+    required: bool = False
+    """`true`: a run fails where the toolset cannot be used; `false`: it goes on without its tools."""
     prefix: Prefix | None = None
     """Prefix of its tools' names."""
     tools: dict[str, PolicyKeys | None] = Field(default_factory=dict)
@@ -81,6 +83,7 @@ class ClassOptions(_SourceKeys):
             name=name,
             reference=reference,
             options=dict(self.__pydantic_extra__),
+            required=self.required,
             prefix=self.prefix,
             policy=self.policy,
             tools=self._tool_policies(),
@@ -136,5 +139,10 @@ class McpKeys(_SourceKeys):
         """Return the server as the history keeps it; `name` is the key in the file."""
         server = McpServer(command=self.command, url=self.url, env=self.env, headers_env=self.headers_env)
         return ExternalToolset(
-            name=f"mcp.{name}", server=server, prefix=self.prefix, policy=self.policy, tools=self._tool_policies()
+            name=f"mcp.{name}",
+            server=server,
+            required=self.required,
+            prefix=self.prefix,
+            policy=self.policy,
+            tools=self._tool_policies(),
         )

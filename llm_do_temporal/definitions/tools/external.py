@@ -44,12 +44,14 @@ def external_toolsets(
         if not _CLASS_PATH.fullmatch(reference):
             problems.append(_unknown(parsed, name, workshop))
         elif options.enabled:
-            problem = _class_problem(parsed, name, reference, workshop.root) if load else None
+            problem = _class_problem(parsed, name, reference, workshop.root, options.required) if load else None
             problems += [problem] if problem else []
             found += [] if problem else [options.pinned(name, reference)]
     for name, server in (parsed.definition.toolsets.mcp or {}).items():
         if server.enabled and load and not has_mcp():
-            problems.append(_unusable(parsed, ("toolsets", "mcp", name), "MCP support is not installed", MCP_STEP))
+            problems.append(
+                _unusable(parsed, ("toolsets", "mcp", name), "MCP support is not installed", MCP_STEP, server.required)
+            )
         elif server.enabled:
             found.append(server.pinned(name))
     return tuple(found), problems
@@ -102,16 +104,18 @@ def has_mcp() -> bool:
     return find_spec("mcp") is not None and find_spec("fastmcp") is not None
 
 
-def _class_problem(parsed: ParsedWorker, name: str, reference: str, root: Path) -> Problem | None:
+def _class_problem(parsed: ParsedWorker, name: str, reference: str, root: Path, required: bool) -> Problem | None:
     try:
         load_toolset_class(reference, root=root)
     except DefinitionError as error:
         where = "" if error.file is None else f" ({error.file}{'' if error.line is None else f':{error.line}'})"
-        return _unusable(parsed, ("toolsets", name), f"{error.problem}{where}", error.next_step)
+        return _unusable(parsed, ("toolsets", name), f"{error.problem}{where}", error.next_step, required)
     return None
 
 
-def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None) -> Problem:
+def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None, required: bool) -> Problem:
+    if required:
+        return parsed.problem_at(path, f"toolset '{path[-1]}' is required and cannot be used: {why}", next_step=step)
     message = f"toolset '{path[-1]}' cannot be used, the worker runs without it: {why}"
     return Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
 

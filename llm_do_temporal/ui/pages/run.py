@@ -170,6 +170,7 @@ async def show_run(request: Request) -> Response:
         size=size,
         counts=_counts(run, roots),
         files=files,
+        lacks=[(row.branch.path, one) for row in _flat(rows) for one in _without(tracks, row)],
         decided=_decided(asked),
         most_decisions=MOST_DECISIONS,
         as_read=as_read,
@@ -181,6 +182,11 @@ async def show_run(request: Request) -> Response:
         refresh_seconds=None if run.ended_at else _QUICK_SECONDS if size < _LARGE else _SLOW_SECONDS,
         temporal_link=temporal_link(settings, run.run, run.run_id),
     )
+
+
+def _without(tracks: dict[str, Track], row: InvocationRow) -> tuple[str, ...]:
+    track = tracks.get(row.branch.workflow_id)
+    return () if track is None else track.without
 
 
 def temporal_link(settings: UiSettings, workflow_id: str, run_id: str) -> str | None:

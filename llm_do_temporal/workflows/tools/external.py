@@ -13,6 +13,7 @@ from typing import Any
 
 from temporalio import workflow
 
+from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
@@ -53,6 +54,7 @@ def external_tools(errands: Errands, listing: ExternalToolListing) -> list[Exter
     """Return the listed tools, each under a plain name, ready for the gate; log the listing's warnings."""
     invocation = errands.invocation
     model = _model(invocation)
+    check_required(invocation.worker.external, listing)
     tools: list[ExternalCall] = []
     for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
         for warning in found.warnings:
@@ -61,6 +63,19 @@ def external_tools(errands: Errands, listing: ExternalToolListing) -> list[Exter
         for tool, name in zip(found.tools, names, strict=True):
             tools.append(ExternalCall(errands, toolset, tool, name, found.judges_calls, model))
     return tools
+
+
+def check_required(toolsets: Sequence[ExternalToolset], listing: ExternalToolListing) -> None:
+    """Raise DefinitionError for a toolset that is required and cannot be used."""
+    for toolset, found in zip(toolsets, listing.toolsets, strict=True):
+        if toolset.required and found.unusable:
+            why = (
+                found.warnings[0].partition("the worker runs without it: ")[2] if found.warnings else "it has no tools"
+            )
+            raise DefinitionError(
+                f"toolset '{toolset.name}' is required and cannot be used: {why}",
+                next_step="Repair the toolset where the worker service runs, or leave out `required: true`.",
+            )
 
 
 def _model(invocation: InvokeWorkerInput) -> str:
