@@ -52,9 +52,8 @@ def render_run(
 ) -> RenderableType:
     """Return the whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
 
-    `with_lacks` adds the tools that the run does without.
-    `tails` are the ends of the answers that are being written, by
-    the workflow ids of their invocations.
+    `with_lacks` adds the tools that the run does without. `tails` are the ends of the answers that are being written,
+    by the workflow ids of their invocations.
     """
     known = tails or {}
     writing = [(node, known[node.workflow_id]) for node in view.ordered if node.workflow_id in known][:_MOST_TAILS]
