@@ -54,10 +54,10 @@ class Track:
 
     periods: tuple[Period, ...] = ()
     files: tuple[WrittenFile, ...] = ()
-    without: tuple[str, ...] = ()
-    """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
     read_from: datetime | None = None
     """Time from which on the periods are known; None: from its beginning."""
+    without: tuple[str, ...] = ()
+    """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
 
 
 class Tracks:
@@ -150,7 +150,7 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
     files = last_written([file for part in parts for file in part.files.found])
     read_from = parts[0].begin if parts and parts[0].before is not None else None
     without = tuple(one for part in parts for one in part.without)
-    return Track(periods, files, without, read_from)
+    return Track(periods, files, read_from, without)
 
 
 def _period(span: ReadableSpan) -> Period | None:
