@@ -32,6 +32,8 @@ from llm_do_temporal.activities.models.plain_calls import plain_name
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Ids of calls that all providers take, but for those that want nine letters, whose profiles say so."""
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""Names of tools that all providers take, as `plain_name` makes them."""
 _OF_CALLS = (ToolCallPart, ToolReturnPart)
 """Parts that are a call, or its result."""
 _CHAT = "OpenAIChatModel"
@@ -69,7 +71,7 @@ def _plain_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 def _has_odd_call(message: ModelMessage) -> bool:
-    return any(isinstance(part, _OF_CALLS) and _plain_names(part) != _names(part) for part in message.parts)
+    return any(isinstance(part, _OF_CALLS) and not _is_plain(part) for part in message.parts)
 
 
 def _with_plain_calls(message: ModelMessage) -> ModelMessage:
@@ -80,13 +82,14 @@ def _with_plain_calls(message: ModelMessage) -> ModelMessage:
     return replace(message, parts=parts)
 
 
-def _names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
-    return {"tool_name": part.tool_name, "tool_call_id": part.tool_call_id}
+def _is_plain(part: ToolCallPart | ToolReturnPart) -> bool:
+    """Whether a call goes out as it is. Asked of every call in every turn, so it only looks."""
+    return _ID.fullmatch(part.tool_call_id) is not None and _NAME.fullmatch(part.tool_name) is not None
 
 
 def _plain_names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
     own = part.tool_call_id
-    if not _ID.fullmatch(own):
+    if _ID.fullmatch(own) is None:
         own = f"call_{sha256(own.encode(errors='surrogatepass')).hexdigest()[:24]}"
     return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": own}
 
