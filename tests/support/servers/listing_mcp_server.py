@@ -37,7 +37,8 @@ def main() -> None:
         asked: dict[str, Any] = json.loads(line)
         if "id" not in asked:
             continue
-        given: dict[str, Any] = (asked.get("params") or {}).get("arguments") or {}
+        params: dict[str, Any] = asked.get("params") or {}
+        given: dict[str, Any] = params.get("arguments") or {}
         if "say" in given:
             print(given["say"], flush=True)
         if "instead" in given:
