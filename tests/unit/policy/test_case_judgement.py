@@ -53,6 +53,22 @@ def test_evaluators_of_all_cases_and_of_the_case_count_and_functions_are_run_els
     assert spec.case("two") is None
 
 
+def nested(depth: int) -> list[Any]:
+    """Return a list in a list in a list, this deep."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_an_answer_that_cannot_be_evaluated_is_a_failure_of_its_evaluators() -> None:
+    evaluators = (Equals(value=nested(10_000)), Contains(value="hell"))
+    spec = EvaluationSpec(name="s", worker="w", cases=(CASE,), evaluators=evaluators)
+    found = score_case(spec, CASE, CaseFacts(output=nested(10_000)), BoundedMatchers())
+    assert [failure.name for failure in found.failures] == ["Equals", "Contains"]
+    assert all("cannot be evaluated: RecursionError" in failure.message for failure in found.failures)
+
+
 def test_two_evaluators_of_one_name_are_found() -> None:
     assert repeated_metric((Contains(value="a"), Equals(value="b"))) is None
     assert repeated_metric((Contains(value="a"), Equals(value="b"), Contains(value="c"))) == "Contains"

@@ -127,3 +127,28 @@ def test_a_run_that_began_before_judges_as_it_did() -> None:
 def test_a_long_command_is_judged(word: str) -> None:
     command = "env git " + word * (30_000 // len(word))
     assert judge_command(PUSH_ASKS, WHOLE, command).argv[0] == "env"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("git push --force", "git push --forced"),
+        ("git push --force", "git push -f"),
+        ("java -version", "java -verison -n -o"),
+        ("rm -rf", "rm -r v"),
+    ],
+)
+def test_another_option_than_the_rules_does_not_fit(pattern: str, command: str) -> None:
+    rules = policy(ShellRule(pattern=pattern, blocked=True))
+    assert judge_command(rules, WHOLE, command).use.asks is False
+
+
+@pytest.mark.parametrize("command", ['env -S "rm \'v"', 'sh -c "rm v \'x"'])
+def test_a_text_with_an_open_quotation_is_read_by_its_words(command: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, command)
+
+
+@pytest.mark.parametrize("command", ["rm v && ls", "rm 'v", ""])
+def test_what_is_no_plain_command_has_no_other_spelling(command: str) -> None:
+    assert not is_spelled_otherwise(NO_RM, command)
