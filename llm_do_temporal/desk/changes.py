@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from llm_do_temporal.errors import DecisionRefused, Refusal
-from llm_do_temporal.json_schema import schema_problems
+from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, RequestApprovalInput
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
@@ -26,8 +26,11 @@ class Asked(Protocol):
         ...
 
 
-def check_change(approval: Asked, decision: Decision) -> None:
-    """Raise DecisionRefused where a decision has arguments that the call cannot take, or lacks them."""
+def check_change(approval: Asked, decision: Decision, steps: Steps | None = None) -> None:
+    """Raise DecisionRefused where a decision has arguments that the call cannot take, or lacks them.
+
+    The check takes `steps`; None: those of one validation.
+    """
     if decision.decision is not DecisionKind.MODIFY:
         if decision.args is not None:
             raise DecisionRefused("`args` belong to a `modify`; to change the call send decision 'modify'")
@@ -40,7 +43,7 @@ def check_change(approval: Asked, decision: Decision) -> None:
     size = len(canonical(decision.args).encode())
     if size > MAX_CALL_BYTES:
         raise DecisionRefused(f"the new arguments have {size} bytes; at most {MAX_CALL_BYTES} are accepted")
-    problems = schema_problems(schema, decision.args)
+    problems = schema_problems(schema, decision.args, steps)
     if problems:
         raise DecisionRefused(f"the new arguments are not valid: {'; '.join(problems[:5])}")
     if approval.request.tool in PATH_TOOLS:

@@ -26,6 +26,7 @@ from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.desk.waits import waits_of
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.json_schema import Steps
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -123,17 +124,26 @@ def only_meant(waiting: Mapping[str, str], digest: str | None) -> str:
     raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({', '.join(waiting) or 'none'})")
 
 
-def check_answer(asked: Asked, decision: Decision) -> None:
+def check_answer(asked: Asked, decision: Decision, steps: Steps | None = None) -> None:
     """Raise DecisionRefused where the arguments or the grant of a decision do not fit the question.
 
-    Whether the question is decided already is not looked at.
+    Whether the question is decided already is not looked at. The check takes `steps`; None: those of one validation.
     """
-    check_change(asked, decision)
+    check_change(asked, decision, steps)
     check_grant(asked, decision)
 
 
-def find_question(state: DeskState, decision: Decision) -> Approval:
-    """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken."""
+def find_question(state: DeskState, decision: Decision, steps: Steps | None = None) -> Approval:
+    """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken.
+
+    The check of new arguments takes `steps`; None: those of one validation.
+    """
+    approval = _open_question(state, decision)
+    check_answer(approval, decision, steps)
+    return approval
+
+
+def _open_question(state: DeskState, decision: Decision) -> Approval:
     approval = _named(state, decision)
     if approval.verdict is not None:
         raise DecisionRefused(already_decided_message(approval.id, approval.verdict))
@@ -147,20 +157,28 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
-    check_answer(approval, decision)
     return approval
 
 
 def with_decision(
-    state: DeskState, decision: Decision, *, door: Literal["signal", "update"], now: datetime
+    state: DeskState,
+    decision: Decision,
+    *,
+    door: Literal["signal", "update"],
+    now: datetime,
+    steps: Steps | None = None,
+    checked: bool = False,
 ) -> tuple[DeskState, list[Approval]]:
     """Return the state with the decision taken, and the questions that it concerns.
 
     The first of these is the question it is about, which stays open where others must agree; the rest are those that
     the decision answers too, because it is remembered or grants calls of their kind. A decision that is held concerns
     its own question alone, and answers none. Raises DecisionRefused.
+
+    The check of new arguments takes `steps`; None: those of one validation. `checked`: `find_question` has just checked
+    them, and they are not checked a second time.
     """
-    asked = find_question(state, decision)
+    asked = _open_question(state, decision) if checked else find_question(state, decision, steps)
     vote = Verdict(
         decision=decision.decision,
         args=decision.args if decision.args is not None else asked.request.args,

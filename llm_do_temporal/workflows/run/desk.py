@@ -17,6 +17,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.state import (
     at_time,
+    find_question,
     next_due,
     pending,
     with_decision,
@@ -54,6 +55,8 @@ from llm_do_temporal.workflows.run.notifications import Notifier
 from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
 from llm_do_temporal.workflows.runtime.activities import record_at_desk, send_signal
 from llm_do_temporal.workflows.runtime.metrics import count_answer
+from llm_do_temporal.workflows.runtime.patches import SHARES_STEPS, is_patched
+from llm_do_temporal.workflows.runtime.task_steps import TaskSteps
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
@@ -98,6 +101,8 @@ class RunDesk:
         self._undelivered: list[Approval | DeskRecord] = []
         """Questions that were decided, or agreed to by one more person; and news of held decisions, for the history."""
         self._recording = asyncio.Lock()
+        self._update_steps = TaskSteps()
+        self._signal_steps = TaskSteps()
         self._clerks: list[asyncio.Task[None]] = []
 
     @property
@@ -189,9 +194,25 @@ class RunDesk:
         self._state = with_withdrawal(self._state, withdrawal)
         self._stale = True
 
-    def take_decision(self, decision: Decision, *, door: Any) -> Approval:
-        """Take a decision, and return the approval as decided. Raises DecisionRefused."""
-        self._state, answered = with_decision(self._state, decision, door=door, now=workflow.now())
+    def check_update(self, decision: Decision) -> None:
+        """Check a decision that comes as an update. Raises DecisionRefused where it cannot be taken.
+
+        A replay checks none: the steps for it are not those of signals.
+        """
+        find_question(self._state, decision, self._update_steps.of_this_task())
+
+    def take_update(self, decision: Decision) -> Approval:
+        """Take a decision that `check_update` has just checked, and return the approval as decided."""
+        return self._take(with_decision(self._state, decision, door="update", now=workflow.now(), checked=True))
+
+    def take_signal(self, decision: Decision) -> None:
+        """Take a decision that comes as a signal. Raises DecisionRefused where it cannot be taken."""
+        changes = decision.args is not None
+        steps = self._signal_steps.of_this_task() if changes and is_patched(SHARES_STEPS) else None
+        self._take(with_decision(self._state, decision, door="signal", now=workflow.now(), steps=steps))
+
+    def _take(self, taken: tuple[DeskState, list[Approval]]) -> Approval:
+        self._state, answered = taken
         if answered[0].held is None:
             self._undelivered.extend(answered)
         else:

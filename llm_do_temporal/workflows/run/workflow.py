@@ -12,7 +12,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.entry import entry_invocation
     from llm_do_temporal.desk.holds import find_held
-    from llm_do_temporal.desk.state import archived, find_question
+    from llm_do_temporal.desk.state import archived
     from llm_do_temporal.desk.waits import waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
     from llm_do_temporal.messages.activities import LOAD_RUN, READ_INPUTS
@@ -255,7 +255,7 @@ class LlmDoRun:
     def decide(self, *payloads: Any) -> None:
         """Take a decision by signal, which has no answer: a decision that cannot be taken is noted and ignored."""
         try:
-            self._desk.take_decision(read_one(Decision, payloads, "decision"), door="signal")
+            self._desk.take_signal(read_one(Decision, payloads, "decision"))
         except Exception as error:
             # Anybody may send anything; an exception that left here would stop the whole run.
             self._desk.ignore(malformed("decision", error))
@@ -263,11 +263,11 @@ class LlmDoRun:
     @workflow.update(name=DECIDE_UPDATE)
     def decide_now(self, decision: Decision) -> Approval:
         """Take a decision by update, and return the approval as decided."""
-        return self._desk.take_decision(decision, door="update")
+        return self._desk.take_update(decision)
 
     @decide_now.validator
     def _check_decision(self, decision: Decision) -> None:
-        find_question(self._desk.state, decision)
+        self._desk.check_update(decision)
 
     @workflow.signal(name=UNDO_SIGNAL)
     def undo(self, *payloads: Any) -> None:

@@ -8,6 +8,8 @@ from temporalio import workflow
 
 READS_ARGUMENTS: Final = "reads-arguments"
 """Patch: arguments that can be read in one way only are read, and their call is carried out."""
+SHARES_STEPS: Final = "shares-steps"
+"""Patch: all decisions that come as signals in one task of a workflow are checked with the steps of one validation."""
 FAILS_CALLS: Final = "fails-calls"
 """Patch: a call that stays wrong fails, and no longer its invocation."""
 

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ApplicationError
 
+from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import (
     Decision,
     DecisionKind,
@@ -31,7 +33,7 @@ from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import Amounts, Limits
 from llm_do_temporal.workflows.run.desk import RunDesk
-from tests.support.workflow.desk_questions import write
+from tests.support.workflow.desk_questions import request, write
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle
 
 CHILD = "r/main/child-1"
@@ -75,7 +77,7 @@ class Office:
 
     async def decide(self, identity: str, **more: Any) -> None:
         """A person agrees; then all happens that happens by itself."""
-        self.desk.take_decision(Decision(id=identity, decision=DecisionKind.APPROVE, **more), door="signal")
+        self.desk.take_signal(Decision(id=identity, decision=DecisionKind.APPROVE, **more))
         await idle()
 
     @property
@@ -301,3 +303,52 @@ async def test_the_details_are_those_of_the_desk_and_not_of_the_entry_invocation
     office.desk.show("Waiting for approval: write a.txt")
     assert all(details.startswith("**Waiting for approval**") for details in fake_workflow.details)
     assert fake_workflow.details
+
+
+# --- checks of new arguments ---
+
+NUMBERS = 20_000
+"""Numbers whose check takes more than a third of the steps of a validation, and less than half."""
+
+
+def changed(number: int) -> Decision:
+    """Return a decision that puts many numbers in the place of a call's arguments."""
+    args = {"numbers": list(range(NUMBERS))}
+    return Decision(id=f"a{number}", decision=DecisionKind.MODIFY, args=args)
+
+
+@pytest.fixture
+async def asks_numbers(office: Office) -> Office:
+    """A desk that has asked about five calls that take numbers."""
+    schema = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}}}
+    for key in range(1, 6):
+        await office.desk.ask(request(key=str(key), invocation="r", args={"numbers": [1]}, args_schema=schema))
+    return office
+
+
+async def test_the_checks_of_all_signals_of_a_task_take_the_steps_of_one(
+    asks_numbers: Office, fake_workflow: FakeWorkflow
+) -> None:
+    desk = asks_numbers.desk
+    desk.take_signal(changed(1))
+    desk.take_signal(changed(2))
+    with pytest.raises(DecisionRefused, match="more steps than are accepted"):
+        desk.take_signal(changed(3))
+    # What needs no check is taken all the same, and the next task has steps of its own.
+    desk.take_signal(Decision(id="a3", decision=DecisionKind.APPROVE))
+    fake_workflow.info.history_length += 3
+    desk.take_signal(changed(4))
+    assert [one.verdict is not None for one in desk.state.approvals] == [True, True, True, True, False]
+
+
+async def test_an_update_is_checked_once_and_not_with_the_steps_of_signals(asks_numbers: Office) -> None:
+    desk = asks_numbers.desk
+    for number in (1, 2):
+        desk.check_update(changed(number))
+        desk.take_update(changed(number))
+    with pytest.raises(DecisionRefused, match="more steps than are accepted"):
+        desk.check_update(changed(3))
+    # A replay checks no update, and has as many steps left for signals as there were.
+    desk.take_signal(changed(4))
+    desk.take_signal(changed(5))
+    assert [one.verdict is not None for one in desk.state.approvals] == [True, True, False, True, True]
