@@ -5,7 +5,6 @@ What a function raises is a failure of the evaluator, and no score.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from llm_do_temporal.activities.runtime.authors import is_interruption, one_proc
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_files import load_python
 from llm_do_temporal.definitions.tools.python_modules import importable
-from llm_do_temporal.definitions.tools.python_tools import read_source
+from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
@@ -49,18 +48,11 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
 
 def _function(reference: str, root: Path) -> Callable[..., Any]:
     """Return the function of a reference. Raises DefinitionError."""
-    place, colon, name = reference.rpartition(":")
-    if colon:
-        module: Any = load_python(read_source(place, root=root))
-    else:
-        place, _, name = reference.rpartition(".")
-        try:
-            module = importlib.import_module(place)
-        except ImportError as error:
-            raise DefinitionError(f"the module '{place}' of the evaluator '{reference}' cannot be loaded") from error
-    found = getattr(module, name, None)
+    file = evaluator_source(reference, root=root)
+    name = reference.rpartition(":")[2].rpartition(".")[2]
+    found = getattr(load_python(file), name, None)
     if not callable(found):
-        raise DefinitionError(f"'{place}' has no function '{name}'")
+        raise DefinitionError(f"'{file.label}' has no function '{name}'")
     return cast("Callable[..., Any]", found)
 
 

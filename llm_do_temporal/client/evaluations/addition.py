@@ -28,6 +28,8 @@ from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, blobs_of
 CASES = "cases"
 _PEOPLE = ("signal", "update", "script")
 """Doors of decisions that a case repeats: what rules and grants answer they answer again."""
+_DEFINING = (".worker", ".py", ".pyc", ".so", ".pth")
+"""Endings of files that define something where they lie in a workshop; `.eval.yaml` has two dots."""
 _FILES = ".files"
 """Ending of the folder beside an evaluation file in which the files of its cases are, instead of the file's own."""
 
@@ -181,12 +183,19 @@ def _folder_name(case_id: str) -> str:
 
 
 def _free_names(attachments: Iterable[Attachment]) -> list[str]:
-    """Return a name of its own for each file, below one folder."""
+    """Return a name of its own for each file, below one folder.
+
+    Whoever gave the file chose its name, and names mean something in a workshop. So a copy's name does not begin with a
+    dot, has one dot only, and ends like no worker and no Python file.
+    """
     names: list[str] = []
     for attachment in attachments:
-        pure = PurePosixPath(attachment.path)
-        stem, suffix, name, number = pure.stem or "file", pure.suffix, pure.name or "file", 1
-        while name in names:
+        pure = PurePosixPath(attachment.path.lstrip("/"))
+        stem, suffix = pure.stem.strip(".").replace(".", "-") or "file", pure.suffix
+        if suffix.lower() in _DEFINING:
+            stem, suffix = f"{stem}-{suffix[1:]}", ".txt"
+        name, number = f"{stem}{suffix}", 1
+        while name.casefold() in {one.casefold() for one in names}:
             number += 1
             name = f"{stem}-{number}{suffix}"
         names.append(name)
@@ -206,9 +215,10 @@ def _copied(files: Sequence[tuple[Path, bytes]], root: Path) -> Generator[None]:
     made: list[Path] = []
     try:
         for path, content in files:
+            # Looked at before as well: folders would be made through a link that leads out.
+            _check_within(path.parent, root)
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.parent.resolve().is_relative_to(root):
-                raise UsageError(f"'{path.parent}' leads out of the workshop", next_step="Remove the link.")
+            _check_within(path.parent, root)
             if _create(path, content):
                 made.append(path)
         yield
@@ -218,6 +228,11 @@ def _copied(files: Sequence[tuple[Path, bytes]], root: Path) -> Generator[None]:
         if isinstance(error, OSError):
             raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}") from error
         raise
+
+
+def _check_within(folder: Path, root: Path) -> None:
+    if not folder.resolve().is_relative_to(root):
+        raise UsageError(f"'{folder}' leads out of the workshop", next_step="Remove the link.")
 
 
 def _create(path: Path, content: bytes) -> bool:

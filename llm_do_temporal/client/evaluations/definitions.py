@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.tools.python_tools import read_source
+from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.definitions.workshop.workshop import Workshop, run_settings
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, UsageError
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
@@ -97,14 +97,9 @@ def _callees(registry: Registry, worker: PinnedWorker) -> Iterator[str]:
 
 
 def functions_of(workshop: Workshop, spec: EvaluationSpec) -> dict[str, str]:
-    """Return the digests of the files of Python evaluators, by their references. Raises DefinitionError.
-
-    A function of an installed module has none: it belongs to its package.
-    """
+    """Return the digests of the files of Python evaluators, by their references. Raises DefinitionError."""
     named = [one for case in spec.cases for one in spec.evaluators_of(case)] or list(spec.evaluators)
     references = {one.function for one in named if isinstance(one, Python)}
     return {
-        reference: read_source(reference.rpartition(":")[0], root=workshop.root.resolve()).sha256
-        for reference in sorted(references)
-        if ":" in reference
+        reference: evaluator_source(reference, root=workshop.root.resolve()).sha256 for reference in sorted(references)
     }

@@ -25,3 +25,25 @@ def test_an_odd_result_is_a_failure_and_no_score(tmp_path: Path, returned: str) 
     scores = python_score(Python(function="checks.py:score"), case, CaseFacts(output="Hello!"), tmp_path)
     assert scores.scores == ()
     assert len(scores.failures) == 1
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["subprocess.run", "os.system", "builtins.exec", "run", ".run", "checks..score", "other.score", "json.loads"],
+)
+def test_a_function_that_is_not_of_the_workshop_is_refused(tmp_path: Path, reference: str) -> None:
+    (tmp_path / "checks.py").write_text("def score(facts):\n    return True\n")
+    evaluator = Python(function=reference, arguments={"args": ["touch", str(tmp_path / "made")]})
+    scores = python_score(evaluator, EvaluationCase(id="ada"), CaseFacts(output="Hello!"), tmp_path)
+    assert scores.scores == ()
+    assert "names no function of the workshop" in scores.failures[0].message
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("reference", ["checks.score", "package.score", "package.inner.score", "json.score"])
+def test_a_module_of_the_workshop_has_functions(tmp_path: Path, reference: str) -> None:
+    (tmp_path / "package").mkdir()
+    for name in ("checks.py", "json.py", "package/__init__.py", "package/inner.py"):
+        (tmp_path / name).write_text("def score(facts):\n    return True\n")
+    scores = python_score(Python(function=reference), EvaluationCase(id="ada"), CaseFacts(output="Hello!"), tmp_path)
+    assert [score.value for score in scores.scores] == [True], scores.failures

@@ -16,7 +16,7 @@ class Python(BaseEvaluator):
     argument: ClassVar[str | None] = "function"
     kind: Literal["Python"] = "Python"
     function: str = Field(min_length=1, max_length=200)
-    """Reference like `evaluators.py:is_polite`, a file of the workshop and a name in it, or `module.name`."""
+    """Reference like `evaluators.py:is_polite` or `evaluators.is_polite`: a file of the workshop, and a name in it."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of the function, by their names."""
 

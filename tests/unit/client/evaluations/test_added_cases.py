@@ -120,7 +120,29 @@ def test_a_folder_that_leads_out_of_the_workshop_takes_nothing(tmp_path: Path) -
     file = attachment(root.resolve(), "/a.txt", b"one")
     with pytest.raises(UsageError, match="leads out of the workshop"):
         add(root / "new.eval.yaml", RunFacts(prompt="x", attachments=(file,)))
-    assert [path for path in outside.rglob("*") if path.is_file()] == []
+    assert list(outside.rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("evil.eval.yaml", "evil-eval.yaml"),
+        ("a/evil.EVAL.yaml", "evil-EVAL.yaml"),
+        ("evil.worker", "evil-worker.txt"),
+        ("tools.PY", "tools-PY.txt"),
+        ("__init__.py", "__init__-py.txt"),
+        ("own.cpython-311.so", "own-cpython-311-so.txt"),
+        (".worker", "worker"),
+        (".gitattributes", "gitattributes"),
+        ("...", "file"),
+        ("report.v2.pdf", "report-v2.pdf"),
+    ],
+)
+def test_the_name_of_a_copy_defines_nothing(tmp_path: Path, given: str, kept: str) -> None:
+    facts = RunFacts(prompt="x", attachments=(attachment(tmp_path.resolve(), given, b"x"),))
+    added = add(tmp_path / "decks.eval.yaml", facts)
+    assert added.attachments == (tmp_path.resolve() / "decks.files" / "deck-9" / kept,)
+    assert [path.name for path in tmp_path.rglob("*.eval.yaml")] == ["decks.eval.yaml"]
 
 
 def test_bytes_that_are_gone_are_named(tmp_path: Path) -> None:
