@@ -21,15 +21,16 @@ from llm_do_temporal.policy.programs import runs_others, runs_script
 from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
-GROUP_VERSION = 2
-KEY_DIGITS = 16
+GROUP_VERSION = 3
+KEY_DIGITS = 32
+"""Digits of a digest that says whether two things are one: 128 bits."""
 TITLE_CHARS = 120
 """Longest title of a group."""
-CELL_CHARS = 60
+CELL_CHARS = 80
 """Longest value that is shown whole; of a longer one its beginning, its length and its digest."""
 CELLS_CHARS = 400
 """Most characters of all values of a call together: 20 questions share a run's memo, which is written with each."""
-_BEGIN_CHARS = 24
+_BEGIN_CHARS = 20
 _NAME_CHARS = 40
 _MOST_DEPTH = 3
 """Levels of nested arguments whose names and types are told apart."""
@@ -46,7 +47,7 @@ class CallGroup(Value):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     key: str
-    """16 hexadecimal digits that all calls of the group share."""
+    """32 hexadecimal digits that all calls of the group share."""
     title: str
     """Words for people about all calls of the group."""
     cells: dict[str, str] = Field(default_factory=dict)
@@ -140,7 +141,7 @@ def _short(text: str) -> str:
     """Return a value as a table has it: two values that differ do not look the same."""
     if len(text) <= CELL_CHARS:
         return text
-    return f"{text[:_BEGIN_CHARS]}… ({len(text):,} characters, {digest_of(text)[:8]})"
+    return f"{text[:_BEGIN_CHARS]}… ({len(text):,} characters, {digest_of(text)[:KEY_DIGITS]})"
 
 
 def _text(value: object) -> str:

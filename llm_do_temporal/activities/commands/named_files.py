@@ -154,7 +154,7 @@ class NamedFiles:
         if PurePosixPath(real).is_relative_to(self._workshop):
             return SeenFile(path=place.path, place=os.path.relpath(real, self._workshop))
         # Nobody is told the paths of the machine.
-        return SeenFile(path=place.path, place=f"../{digest_of(os.fsencode(real).hex())[:16]}")
+        return SeenFile(path=place.path, place=f"../{digest_of(os.fsencode(real).hex())[:32]}")
 
     def _places(self, tree: Tree, path: str, cwd: str, files: _Files) -> Iterator[Place]:
         """Return the places of a path: as spelled, as the kernel follows it, and by other names of the same folder."""

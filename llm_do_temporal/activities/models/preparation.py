@@ -90,7 +90,7 @@ def _is_plain(part: ToolCallPart | ToolReturnPart) -> bool:
 def _plain_names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
     own = part.tool_call_id
     if _ID.fullmatch(own) is None:
-        own = f"call_{sha256(own.encode(errors='surrogatepass')).hexdigest()[:24]}"
+        own = f"call_{sha256(own.encode(errors='surrogatepass')).hexdigest()[:32]}"
     return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": own}
 
 

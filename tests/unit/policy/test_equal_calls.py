@@ -32,9 +32,9 @@ def called(callee: str, **args: Any) -> CallGroup:
 
 
 def test_the_keys_of_this_version_stay_as_they_are() -> None:
-    assert written("/notes/a.md").key == "258c7e4fb0df5cf4"
-    assert command("git push origin main").key == "fe48fd80559beeee"
-    assert called("deck_reader", input="a").key == "53a5ae0c23393a62"
+    assert written("/notes/a.md").key == "57f132dfcae32419fbaa6ef18b6b1541"
+    assert command("git push origin main").key == "5763b523b32ceb51a1a9b39a097b5d3d"
+    assert called("deck_reader", input="a").key == "168df532b076dff493b89ba6c8f79e1e"
 
 
 @pytest.mark.parametrize(
