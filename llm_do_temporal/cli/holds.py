@@ -96,7 +96,8 @@ class Holds:
         in_effect = 0
         for question in held.questions:
             try:
-                await self._client.let_take_effect(question.run, UndoInput(id=question.id, by=login_name()))
+                undo = UndoInput(id=question.id, by=login_name(), digest=question.digest or None)
+                await self._client.let_take_effect(question.run, undo)
             except (DecisionRefused, UsageError) as refused:
                 tell(refused.message)
             else:

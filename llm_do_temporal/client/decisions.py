@@ -137,7 +137,8 @@ async def undo_each(client: LlmDoClient, questions: Iterable[FrozenQuestion], by
     async def undo(question: FrozenQuestion) -> UndoOutcome:
         async with turn:
             try:
-                open_again = await client.undo(question.run, UndoInput(id=question.id, by=by))
+                undo_of_shown = UndoInput(id=question.id, by=by, digest=question.digest or None)
+                open_again = await client.undo(question.run, undo_of_shown)
             except (DecisionRefused, UsageError) as refused:
                 return UndoOutcome(question, is_open=False, words=refused.message)
         words = "" if open_again is not None else "sent, but no worker service has answered yet"

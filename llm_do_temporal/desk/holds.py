@@ -49,6 +49,19 @@ def holding(state: DeskState) -> tuple[Approval, ...]:
     return tuple(approval for _, approval in sorted(found, key=lambda one: one[0]))
 
 
+def check_shown(approval: Approval, digest: str | None) -> None:
+    """Raise DecisionRefused where the digest of a decision names another question than this one; None names none."""
+    if digest is None or digest == approval.request.digest:
+        return
+    asked, named = approval.request.digest, repr(digest[:80])
+    if not asked:
+        raise DecisionRefused(f"approval '{approval.id}' has no digest, and the decision names {named}; leave it out")
+    raise DecisionRefused(
+        f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
+        f"what is asked has '{asked}'; look at the question again"
+    )
+
+
 def find_held(state: DeskState, undo: UndoInput) -> Approval:
     """Return the question whose decision somebody wants to take back. Raises DecisionRefused where that is too late,
     or somebody else has decided."""
@@ -56,6 +69,7 @@ def find_held(state: DeskState, undo: UndoInput) -> Approval:
     if approval is None:
         ids = ", ".join(one.id for one in holding(state)) or "none"
         raise DecisionRefused(f"there is no approval '{undo.id[:40]}'; decided and not in effect: {ids}")
+    check_shown(approval, undo.digest)
     name, by = f"approval '{approval.id}'", undo.by.strip()
     if approval.withdrawn:
         raise DecisionRefused(f"{name} is no longer needed: its worker has stopped")

@@ -21,7 +21,7 @@ from llm_do_temporal.desk.grants import (
     with_grant,
     with_use,
 )
-from llm_do_temporal.desk.holds import find_held, held, holding, in_effect, taken_back
+from llm_do_temporal.desk.holds import check_shown, find_held, held, holding, in_effect, taken_back
 from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.desk.waits import waits_of
@@ -155,7 +155,7 @@ def _open_question(state: DeskState, decision: Decision) -> Approval:
             f"approval '{approval.id}' was already decided: {vote.decision} by {vote.by or 'somebody'} "
             f"at {vote.at.isoformat(timespec='seconds')}; it takes effect at {until.isoformat(timespec='seconds')}"
         )
-    _check_shown(approval, decision)
+    check_shown(approval, decision.digest)
     check_who(approval, decision, started_by=state.started_by)
     return approval
 
@@ -293,19 +293,6 @@ def _named(state: DeskState, decision: Decision) -> Approval:
         return named_so
     ids = ", ".join(approval.id for approval in waiting) or "none"
     raise DecisionRefused(f"there is no approval '{approval_id[:40]}'; pending: {ids}")
-
-
-def _check_shown(approval: Approval, decision: Decision) -> None:
-    """Raise DecisionRefused where the digest of a decision names another question than this one."""
-    if decision.digest is None or decision.digest == approval.request.digest:
-        return
-    asked, named = approval.request.digest, repr(decision.digest[:80])
-    if not asked:
-        raise DecisionRefused(f"approval '{approval.id}' has no digest, and the decision names {named}; leave it out")
-    raise DecisionRefused(
-        f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
-        f"what is asked has '{asked}'; look at the question again"
-    )
 
 
 def _replaced(state: DeskState, approvals: Sequence[Approval]) -> DeskState:

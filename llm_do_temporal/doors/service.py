@@ -195,8 +195,8 @@ class DoorService:
 
         Raises DecisionRefused where that is too late, or somebody else has decided.
         """
-        await self._asked_of(who, run, question)
-        await self.client.undo(run, UndoInput(id=question, by=who.name))
+        asked = await self._asked_of(who, run, question)
+        await self.client.undo(run, UndoInput(id=question, by=who.name, digest=asked.request.digest or None))
         return AskedQuestion.of(await self._question(run, question))
 
     async def cancel(self, who: Principal, run: str) -> Run:

@@ -85,6 +85,8 @@ class UndoInput(Strict):
     """Approval whose decision has not taken effect."""
     by: str = ""
     """Name of the person who decided."""
+    digest: str | None = None
+    """Digest of the question that was shown; None: whichever has this id."""
 
 
 class RequestApprovalInput(Message):
@@ -92,6 +94,8 @@ class RequestApprovalInput(Message):
 
     invocation: str
     """Workflow id of the invocation that asks."""
+    execution: str = Field(default="", exclude_if=is_empty)
+    """Run id of the invocation's first execution, which no later run with its id has; empty: of an earlier version."""
     key: str
     """Names the question within the invocation."""
     worker: str
@@ -201,6 +205,8 @@ class RequestApprovalInput(Message):
     def digest(self) -> str:
         """Digest of all that was shown and of the asking invocation: no two questions share one.
 
+        A run that was deleted and started again under its id asks other questions, equal as they may be.
+
         Empty for questions of an earlier version.
         """
         if self.identity_version == EARLIER_VERSION:
@@ -209,8 +215,10 @@ class RequestApprovalInput(Message):
         uses, files, attached = ([one.model_dump(mode="json") for one in each] for each in named)
         who = [self.invocation, self.key, self.worker, self.path]
         what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
-        shown = [] if self.review is None else [self.review.model_dump(mode="json")]
-        return digest_of([self.identity_version, who, what, *shown])
+        more: list[Any] = [] if self.review is None else [self.review.model_dump(mode="json")]
+        if self.execution:
+            more.append(self.execution)
+        return digest_of([self.identity_version, who, what, *more])
 
     def _identity(self, *, done: bool) -> str:
         whom = [list(self.whom)] if self.whom else []

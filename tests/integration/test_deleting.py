@@ -19,7 +19,8 @@ from llm_do_temporal.client.maintenance.borrowers import read_borrowers
 from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.experiments.forks import ForkIndex
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.storage.places import workshop_blobs
@@ -144,6 +145,38 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
     deleted = await delete_run(server.client, run, None)
     place.started.remove(run)
     assert deleted.histories == 2
+
+
+async def test_a_decision_for_a_deleted_run_does_not_count_in_one_with_its_id(place: Place) -> None:
+    """The run that has its id now asks the same question, under the same id; nobody was shown that one."""
+    place.worker("child", scripted("Done."))
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    (shown,) = await place.pending(run)
+    await listed(place, run)
+    await place.client.cancel(run)
+    await delete_run(place.client.temporal, run, None)
+    place.started.remove(run)
+    assert await gone(place, run)
+    await place.start("main", run=run)
+    (asked,) = await place.pending(run)
+    assert (asked.id, asked.request.args, asked.request.summary) == (
+        shown.id,
+        shown.request.args,
+        shown.request.summary,
+    )
+    old, new = shown.request.digest, asked.request.digest
+    for decision in ("approve", "reject"):
+        with pytest.raises(DecisionRefused, match="is about something else"):
+            await place.decide(run, decision, id=shown.id, digest=old)
+    await place.signal(run, {"id": shown.id, "decision": "approve", "digest": old})
+    await place.pending_is(run, "a1")
+    await place.decide(run, id=shown.id, digest=new, hold=60, by="ada")
+    for take in (place.client.undo, place.client.let_take_effect):
+        with pytest.raises(DecisionRefused, match="is about something else"):
+            await take(run, UndoInput(id=shown.id, by="ada", digest=old))
+    await place.client.let_take_effect(run, UndoInput(id=shown.id, by="ada", digest=new))
+    assert (await place.client.result(run)).output == "Done."
 
 
 async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_it(

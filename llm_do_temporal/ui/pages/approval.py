@@ -97,7 +97,8 @@ async def undo_decision(request: Request) -> Response:
     """Take back the visitor's decision, which has not taken effect, or let it take effect at once."""
     question, form = await question_of(request), request.state.form
     client: LlmDoClient = request.app.state.client
-    undo, is_now = UndoInput(id=question.id, by=request.state.user), text_of(form, "step") == "now"
+    shown = question.request.digest or None
+    undo, is_now = UndoInput(id=question.id, by=request.state.user, digest=shown), text_of(form, "step") == "now"
     address = own_address(text_of(form, "here")) or address_in_queue(request, question.run, question.id)
     try:
         await (client.let_take_effect if is_now else client.undo)(question.run, undo)

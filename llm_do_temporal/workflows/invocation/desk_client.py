@@ -89,6 +89,7 @@ class DeskClient:
         self.asked += 1
         return RequestApprovalInput(
             invocation=workflow_id_of(invocation.run, invocation.path),
+            execution=workflow.info().first_execution_run_id,
             key=str(self.asked),
             worker=invocation.asker,
             path=invocation.path,
