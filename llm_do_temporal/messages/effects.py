@@ -10,6 +10,7 @@ from llm_do_temporal.messages.approvals import (
     DeliverDecisionInput,
     DeliverVotesInput,
     HeldDecision,
+    IgnoredDecision,
     RequestApprovalInput,
     WithdrawApprovalsInput,
 )
@@ -372,3 +373,5 @@ class DeskRecord(Message):
     """Decision on a question of any invocation that was taken, and does not take effect yet."""
     undone: UndoNews | None = Field(default=None, exclude_if=is_none)
     """Question whose decision was taken back."""
+    ignored: IgnoredDecision | None = Field(default=None, exclude_if=is_none)
+    """Signal from outside that could not be taken."""

@@ -58,6 +58,8 @@ def _words(event: ViewEvent) -> str:
         return f"a call of the other run is carried out anew: {data.get('reason')}"
     if event.type == "tools.missing":
         return f"warning: {data.get('reason')}"
+    if event.type == "signal.ignored":
+        return f"a signal was ignored: {data.get('reason')}"
     if event.type == "call.failed":
         reason = data.get("reason")
         said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)

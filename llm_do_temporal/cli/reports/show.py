@@ -84,6 +84,10 @@ def render_record(
     if lacks:
         parts.append(Text("without", style="bold"))
         parts.extend(Text(visible_line(line, _REASON_CHARS)) for line in lacks)
+    ignored = [one for node in view.ordered for one in node.ignored]
+    if ignored:
+        parts.append(Text("ignored signals", style="bold"))
+        parts.extend(Text(visible_line(f"  {one}", _REASON_CHARS)) for one in ignored)
     parts += _reused(view)
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
@@ -250,6 +254,7 @@ def _node_json(view: RunView, node: Node) -> dict[str, Any]:
         "error": node.error or None,
         "turns": node.turns,
         **({"without": node.without} if node.without else {}),
+        **({"ignored": node.ignored} if node.ignored else {}),
         **({"reused": [asdict(step) for step in node.reused]} if node.reused else {}),
         "usage": usage_json(node.usage),
         **cost_json(node.usage),

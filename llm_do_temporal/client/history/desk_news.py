@@ -24,14 +24,14 @@ from llm_do_temporal.messages.base import (
 )
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
-NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone"]
+NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone", "ignored"]
 """Kinds of news: the fields of the message DeskRecord."""
 DESK_ACTIVITIES = frozenset({LOAD_RUN.name, READ_INPUTS.name, NOTIFY.name, RECORD_AT_DESK.name})
 """Activities of a run itself, which are no effects of its entry invocation."""
 _TO_DESK: Mapping[str, NewsKind] = {REQUEST_APPROVAL_SIGNAL: "asked", WITHDRAW_APPROVALS_SIGNAL: "withdrawn"}
 _FROM_DESK: Mapping[str, NewsKind] = {DELIVER_DECISION_SIGNAL: "decided", DELIVER_VOTES_SIGNAL: "voted"}
-_OF_DESK: tuple[NewsKind, ...] = ("held", "undone")
-"""News that the desk tells no invocation: of decisions that have not taken effect."""
+_OF_DESK: tuple[NewsKind, ...] = ("held", "undone", "ignored")
+"""News that the desk tells no invocation: of decisions that have not taken effect, and of signals that it ignored."""
 _KINDS: tuple[NewsKind, ...] = ("asked", "withdrawn", "decided", "voted", *_OF_DESK)
 
 
@@ -42,7 +42,7 @@ class DeskNews:
     kind: NewsKind
     value: Any
     """The message, as JSON: RequestApprovalInput, WithdrawApprovalsInput, DeliverDecisionInput, DeliverVotesInput,
-    HoldNews or UndoNews."""
+    HoldNews, UndoNews or IgnoredDecision."""
     is_outside: bool = False
     """Whether the message is kept outside of the history, and not at hand."""
 
@@ -70,6 +70,12 @@ def news_at_invocation(event: HistoryEvent, *, is_entry: bool) -> DeskNews | Non
         return _sent(event, _TO_DESK) or _received(event, _FROM_DESK)
     news = _recorded(event)
     return None if news is None or news.is_outside or news.kind in _OF_DESK else news
+
+
+def ignored_signal(event: HistoryEvent) -> str | None:
+    """Return why a signal to a run was ignored, if this event of the run's history records one; else None."""
+    news = _recorded(event)
+    return str(news.message.get("reason") or "") if news is not None and news.kind == "ignored" else None
 
 
 def _received(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:

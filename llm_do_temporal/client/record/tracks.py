@@ -19,6 +19,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.history.desk_news import ignored_signal
 from llm_do_temporal.client.history.events import read_events
 from llm_do_temporal.client.history.lacks import Lacks
 from llm_do_temporal.client.record.files import FileReader, WrittenFile, last_written
@@ -58,6 +59,8 @@ class Track:
     """Time from which on the periods are known; None: from its beginning."""
     without: tuple[str, ...] = ()
     """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
+    ignored: tuple[str, ...] = ()
+    """Reasons why signals to its run were ignored."""
 
 
 class Tracks:
@@ -127,6 +130,8 @@ class TrackPart:
         self._lacks = Lacks()
         self.without: list[str] = []
         """Toolsets and tools that are missing, each with the reason."""
+        self.ignored: list[str] = []
+        """Reasons why signals to its run were ignored."""
 
     def take(self, event: HistoryEvent) -> None:
         """Take in the next event."""
@@ -136,6 +141,8 @@ class TrackPart:
         self._spans += self._tracer.take(self._workflow_id, event)
         self.files.take(event)
         self.without += self._lacks.take(event)
+        if (reason := ignored_signal(event)) is not None:
+            self.ignored.append(reason)
 
     @property
     def periods(self) -> list[Period]:
@@ -150,7 +157,7 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
     files = last_written([file for part in parts for file in part.files.found])
     read_from = parts[0].begin if parts and parts[0].before is not None else None
     without = tuple(one for part in parts for one in part.without)
-    return Track(periods, files, read_from, without)
+    return Track(periods, files, read_from, without, tuple(one for part in parts for one in part.ignored))
 
 
 def _period(span: ReadableSpan) -> Period | None:

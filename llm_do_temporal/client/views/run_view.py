@@ -17,7 +17,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.answers import model_names, spent_by
 from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
-from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, news_at_invocation
+from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, ignored_signal, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_in
 from llm_do_temporal.client.history.lacks import Lacks, warnings_of
 from llm_do_temporal.client.history.local_activities import local_effect
@@ -98,6 +98,8 @@ class Node:
     """Number of the turns among them; no model was asked for these."""
     without: list[str] = field(default_factory=list[str])
     """Toolsets and tools of its worker that it does without, each with the reason."""
+    ignored: list[str] = field(default_factory=list[str])
+    """Reasons why signals to its run were ignored; empty for all but the entry invocation."""
     template: dict[str, Any] | None = None
     """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
     None for a worker."""
@@ -170,6 +172,10 @@ class Node:
             return (
                 [self._say("activity.failed", at, what=self._done(number), error=why)] if number in self.doing else []
             )
+        ignored = ignored_signal(event)
+        if ignored is not None:
+            self.ignored.append(ignored)
+            return [self._say("signal.ignored", at, reason=ignored)]
         news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
         return self._local(event, at) if news is None else self._told(news, at)
 

@@ -171,6 +171,7 @@ async def show_run(request: Request) -> Response:
         counts=_counts(run, roots),
         files=files,
         lacks=[(row.branch.path, one) for row in _flat(rows) for one in _without(tracks, row)],
+        ignored=[one for track in tracks.values() for one in track.ignored],
         decided=_decided(asked),
         most_decisions=MOST_DECISIONS,
         as_read=as_read,

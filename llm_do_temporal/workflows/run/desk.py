@@ -16,6 +16,7 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.state import (
+    KEPT_IGNORED,
     at_time,
     find_question,
     next_due,
@@ -55,7 +56,7 @@ from llm_do_temporal.workflows.run.notifications import Notifier
 from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
 from llm_do_temporal.workflows.runtime.activities import record_at_desk, send_signal
 from llm_do_temporal.workflows.runtime.metrics import count_answer
-from llm_do_temporal.workflows.runtime.patches import SHARES_STEPS, is_patched
+from llm_do_temporal.workflows.runtime.patches import RECORDS_IGNORED, SHARES_STEPS, is_patched
 from llm_do_temporal.workflows.runtime.task_steps import TaskSteps
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -99,7 +100,7 @@ class RunDesk:
         self._due: datetime | None = None
         """Moment of the desk's next reminder or deadline; None: there is none."""
         self._undelivered: list[Approval | DeskRecord] = []
-        """Questions that were decided, or agreed to by one more person; and news of held decisions, for the history."""
+        """Questions that were decided, or agreed to by one more person; and what the history alone is to keep."""
         self._recording = asyncio.Lock()
         self._update_steps = TaskSteps()
         self._signal_steps = TaskSteps()
@@ -239,8 +240,11 @@ class RunDesk:
         self._state = with_revocation(self._state, revocation)
 
     def ignore(self, reason: str) -> None:
-        """Note news that cannot be taken."""
+        """Note news that cannot be taken. The history keeps why, until KEPT_IGNORED are noted."""
+        is_kept = len(self._state.ignored) < KEPT_IGNORED and is_patched(RECORDS_IGNORED)
         self._state = with_ignored(self._state, reason, now=workflow.now())
+        if is_kept:
+            self._undelivered.append(DeskRecord(ignored=self._state.ignored[-1]))
 
     # --- the desk's tasks ---
 
@@ -299,7 +303,7 @@ class RunDesk:
             near.take_decision(answer)
 
     async def _record(self, news: DeskRecord) -> None:
-        about = f"hold {news.held.id}" if news.held is not None else "take a decision back"
+        about = f"hold {news.held.id}" if news.held else "ignore a signal" if news.ignored else "take a decision back"
         async with self._recording:
             await record_at_desk(news, summary=about)
 

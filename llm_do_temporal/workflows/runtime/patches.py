@@ -10,6 +10,8 @@ READS_ARGUMENTS: Final = "reads-arguments"
 """Patch: arguments that can be read in one way only are read, and their call is carried out."""
 SHARES_STEPS: Final = "shares-steps"
 """Patch: all decisions that come as signals in one task of a workflow are checked with the steps of one validation."""
+RECORDS_IGNORED: Final = "records-ignored"
+"""Patch: the history keeps why a signal to a run was ignored."""
 FAILS_CALLS: Final = "fails-calls"
 """Patch: a call that stays wrong fails, and no longer its invocation."""
 
