@@ -163,6 +163,7 @@ of different invocations in another order than a later one does.
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
 | `tools.missing` | `reason`: a toolset or tool that the invocation does without, and why |
+| `signal.ignored` | `reason`: why a signal to the run, like a decision that is no valid one, changed nothing |
 | `turn.started` | `turn` |
 | `turn.completed` | `turn`, `model`, `text`, `tools`, `calls`, `input_tokens`, `output_tokens` |
 | `call.reused` | of a fork: `tool`, and `reused`, where its result was taken from; `turn.completed` has `reused`, too |
