@@ -15,6 +15,7 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
+from llm_do_temporal.policy.files.line_ends import is_replaced, replaced
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, Spot, WorkshopFiles, diff_of
@@ -133,15 +134,15 @@ def _edited(asked: EditFileInput, *, retried: bool) -> Compute:
             raise EffectFailed(f"'{place.path}' does not exist", next_step="Create it with write_file.")
         _check_read_size(place, old.size)
         text = _decode(old.data, place)
-        if retried and _is_done(text, asked.old_text, asked.new_text):
+        if retried and is_replaced(text, asked.old_text, asked.new_text):
             return text
-        _check_edit(asked, text)
-        return text.replace(asked.old_text, asked.new_text, 1)
+        return _replaced(asked, text)
 
     return compute
 
 
-def _check_edit(asked: EditFileInput, text: str) -> None:
+def _replaced(asked: EditFileInput, text: str) -> str:
+    """Return the edited text. Raises EffectFailed if `old_text` names no one place, or nothing changes."""
     if not asked.old_text:
         raise EffectFailed(
             f"old_text is empty; it must be the text in '{asked.path}' to replace",
@@ -149,31 +150,23 @@ def _check_edit(asked: EditFileInput, text: str) -> None:
         )
     if asked.old_text == asked.new_text:
         raise EffectFailed(f"old_text and new_text are the same; '{asked.path}' stays as it is")
-    count = _occurrences(text, asked.old_text)
+    count, new = replaced(text, asked.old_text, asked.new_text)
     if count == 0:
         raise EffectFailed(
             f"old_text does not occur in '{asked.path}'; it must occur exactly once",
-            next_step="Read the file and copy the text exactly, with its spaces and line ends.",
+            next_step="Read the file and copy the text exactly, with its spaces.",
         )
     if count > 1:
         raise EffectFailed(
             f"old_text occurs {count} times in '{asked.path}'; it must occur exactly once",
             next_step="Add lines before or after it until it names one place.",
         )
-
-
-def _is_done(text: str, old: str, new: str) -> bool:
-    if not new:
-        return old not in text
-    return _occurrences(text, new) == 1 and old not in text.replace(new, "\0")
-
-
-def _occurrences(text: str, part: str) -> int:
-    """Count how often `part` occurs; one that overlaps itself counts as more than once."""
-    count = text.count(part)
-    if count == 1 and text.find(part, text.find(part) + 1) >= 0:
-        return 2
-    return count
+    if new == text:
+        raise EffectFailed(
+            f"old_text and new_text differ in line ends alone, and '{asked.path}' keeps its own; it stays as it is",
+            next_step="Write the whole file with write_file to change its line ends.",
+        )
+    return new
 
 
 def _check_range(asked: ReadFileInput) -> None:

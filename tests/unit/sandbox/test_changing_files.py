@@ -202,7 +202,7 @@ def test_an_edit_replaces_the_one_place(files: Files) -> None:
     [
         ("abc", "x", "old_text does not occur in '/a.txt'; it must occur exactly once"),
         ("abc", "ABC", "does not occur"),
-        ("a\r\nb", "a\nb", "does not occur"),
+        ("a\r\nb", "a\n\nb", "does not occur"),
         ("x x x", "x", "old_text occurs 3 times in '/a.txt'; it must occur exactly once"),
         # one that overlaps itself names two places
         ("aaa", "aa", "occurs 2 times"),
@@ -220,6 +220,15 @@ def test_an_edit_without_one_place_says_how_many(files: Files, text: str, old: s
 def test_an_edit_that_changes_nothing_is_an_error(files: Files) -> None:
     files.put("a.txt", "abc")
     assert_failed(files.edit, "a.txt", "b", "b", says="old_text and new_text are the same")
+
+
+def test_an_edit_of_another_kind_of_line_ends_keeps_those_of_the_file(files: Files) -> None:
+    files.put("a.txt", "one\r\ntwo\r\nthree\r\n")
+    shown = files.preview_edit("a.txt", "one\ntwo\n", "1\n2\nplus\n")
+    done = files.edit("a.txt", "one\ntwo\n", "1\n2\nplus\n")
+    assert (shown.diff, shown.seen) == (done.diff, done.seen)
+    assert (files.workshop / "a.txt").read_bytes() == b"1\r\n2\r\nplus\r\nthree\r\n"
+    assert_failed(files.edit, "a.txt", "plus\n", "plus\r", says="differ in line ends alone")
 
 
 def test_an_edit_needs_a_text_file(files: Files) -> None:
