@@ -17,7 +17,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.runtime.authors import is_interruption, one_process
+from llm_do_temporal.activities.runtime.authors import contained, is_interruption
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import run_in_thread, working_for
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
@@ -70,7 +70,7 @@ class PythonToolActivities:
     def _called(self, function: PythonFunction, asked: CallPythonToolInput, file: PythonFile) -> Any:
         arguments = function.arguments(asked.args, key=asked.idempotency_key)
         try:
-            with one_process():
+            with contained():
                 made = function.call(**arguments)
                 # A result may run the author's code where it is read.
                 return as_json(run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made)

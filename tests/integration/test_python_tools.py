@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,9 @@ from tests.support.runs.place import Place
 TOOLS = '''\
 import asyncio
 import os
+import sys
 import time
+import warnings
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -112,6 +115,52 @@ def forked() -> str:
     return "the parent"
 
 
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(str(Path(__file__).parent))
+
+
+class OddText(str):
+    def strip(self) -> str:
+        raise KeyboardInterrupt
+
+
+class OddWords(Exception):
+    def __str__(self) -> str:
+        return OddText("odd words")
+
+
+def unreadable() -> None:
+    raise Unreadable
+
+
+def odd_words() -> None:
+    raise OddWords
+
+
+def group() -> None:
+    raise ExceptionGroup("all", [ValueError("one"), ExceptionGroup("more", [TypeError("two"), Unreadable()])])
+
+
+def misnamed() -> None:
+    raise type("A\x1b[31m" * 100, (Exception,), {})("three")
+
+
+def careless() -> str:
+    sys.setrecursionlimit(120)
+    sys.stdout.close()
+    sys.stderr.close()
+    warnings.simplefilter("error")
+    os.umask(0o777)
+    os.chdir("/")
+    return "The process is changed."
+
+
+def careful() -> str:
+    warnings.warn("Something is old.", DeprecationWarning)
+    return os.getcwd()
+
+
 def _counted() -> int:
     with COUNT.open("a") as file:
         file.write("x")
@@ -195,6 +244,10 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
         ("interrupt", {}, "'interrupt' raised KeyboardInterrupt"),
         ("leave_generator", {}, "'leave_generator' raised GeneratorExit"),
         ("leave_group", {}, "'leave_group' raised SystemExit: two"),
+        ("unreadable", {}, "'unreadable' raised Unreadable: its message cannot be read: SystemExit"),
+        ("odd_words", {}, "'odd_words' raised OddWords: odd words"),
+        ("group", {}, "'group' raised ValueError: one; TypeError: two; Unreadable: its message cannot be read"),
+        ("misnamed", {}, "'misnamed' raised A_31mA_31m"),
         ("fail_as_temporal", {}, "'fail_as_temporal' raised ApplicationError: T: mine"),
         ("split", {}, '{"half":"\ufffd","whole":"\U0001f600","name":"a\ufffd.txt","number":"NaN"}'),
         ("endless", {}, '["[refers to itself]"]'),
@@ -209,6 +262,18 @@ async def test_what_goes_wrong_in_a_function_is_a_result_for_the_model(
     (text,) = tool_results(model, tool)
     assert words in text
     assert str(place.folder) not in text
+
+
+async def test_what_a_function_does_to_the_process_harms_no_later_call(place: Place) -> None:
+    file = {"path": "/files/a.txt", "content": "Hello."}
+    model = main(place, call("careless"), call("careful"), call("write_file", **file), "Done.")
+    place.worker("main", model, toolsets={"custom": {"careless": FREE, "careful": FREE}, "filesystem": {}})
+    before = Path.cwd()
+    assert (await place.run("main", mode="approve_all")).output == "Done."
+    assert tool_results(model, "careless") == ["The process is changed."]
+    assert tool_results(model, "careful") == [str(before)]
+    assert (place.folder / "files/a.txt").stat().st_mode & 0o400
+    print("The standard output is open.")
 
 
 async def test_an_idempotent_function_is_tried_again_when_a_connection_breaks(place: Place) -> None:

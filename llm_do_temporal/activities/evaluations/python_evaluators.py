@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_do_temporal.activities.python_tools import without_host_folders
-from llm_do_temporal.activities.runtime.authors import is_interruption, one_process
+from llm_do_temporal.activities.runtime.authors import contained, is_interruption
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_files import load_python
+from llm_do_temporal.definitions.tools.python_functions import describe_exception
 from llm_do_temporal.definitions.tools.python_modules import importable
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.errors import DefinitionError
@@ -33,7 +34,7 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
     try:
         with importable(root):
             function = _function(evaluator.function, root)
-            with one_process():
+            with contained():
                 made = function(given, **evaluator.arguments)
                 returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
         return python_scores(evaluator, returned)
@@ -42,7 +43,7 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
     except BaseException as error:
         if is_interruption(error):
             raise
-        words = without_host_folders(f"{type(error).__name__}: {error}", error, root)
+        words = without_host_folders(describe_exception(error), error, root)
         return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
 
 

@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import CancelledError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.process_state import PROCESS_STATE
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.errors import EffectFailed
 
@@ -28,19 +29,24 @@ def is_interruption(error: BaseException) -> bool:
 
 
 @contextmanager
-def one_process() -> Generator[None]:
-    """End a copy of the worker service that the code in the block has made by a fork and that leaves the block."""
+def contained() -> Generator[None]:
+    """Keep what the code in the block does to the process from other calls.
+
+    Puts settings of the process back, and ends a copy of the worker service that the code has made by a fork and that
+    leaves the block.
+    """
     process = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() != process:
-            os._exit(0)
+    with PROCESS_STATE.kept():
+        try:
+            yield
+        finally:
+            if os.getpid() != process:
+                os._exit(0)
 
 
 def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that uses other people's code, in this thread. Raises Temporal's failures."""
-    with user_errors(), one_process():
+    with user_errors(), contained():
         try:
             return run_in_thread(work)
         except (asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, cast, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -22,6 +24,8 @@ from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
 
 MAX_MESSAGE_CHARS = 2_000
+_MOST_NAME_CHARS = 100
+_MOST_OF_A_GROUP = 5
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -118,13 +122,38 @@ def as_json(result: Any) -> Any:
 
 
 def explain_exception(tool: str, error: BaseException) -> str:
-    """Return a model's text for an exception of a function: its type and message, at most 2,000 characters."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    words = str(error).strip().encode("utf-8", "replace").decode()[:MAX_MESSAGE_CHARS]
-    if isinstance(error, ToolCallFailed):
-        return f"'{tool}' could not go on: {words}"
-    return f"'{tool}' raised {type(error).__name__}" + (f": {words}" if words else "")
+    """Return a model's text for an exception of a function: types and messages, at most 2,000 characters of each.
+
+    Of a group, all exceptions in it, the first five at most.
+    """
+    first, *others = islice(_leaves(error), 2)
+    if isinstance(first, ToolCallFailed) and not others:
+        return f"'{tool}' could not go on: {message_of(first)}"
+    return f"'{tool}' raised {describe_exception(error)}"
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the type and message of an exception; of a group, those of its first five exceptions."""
+    leaves = list(islice(_leaves(error), _MOST_OF_A_GROUP))
+    words = [(re.sub(r"\W+", "_", type(leaf).__name__)[:_MOST_NAME_CHARS], message_of(leaf)) for leaf in leaves]
+    return "; ".join(f"{name}: {message}" if message else name for name, message in words)
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception, at most 2,000 characters. Its own code may fail, in whichever way."""
+    try:
+        words = str.encode(str(error), "utf-8", "replace").decode()
+    except BaseException as failed:
+        words = f"its message cannot be read: {type(failed).__name__}"
+    return words.strip()[:MAX_MESSAGE_CHARS]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+        yield from _leaves(one)
 
 
 def _check_kind(name: str, found: Callable[..., Any], *, context: bool) -> None:

@@ -1,0 +1,105 @@
+"""Settings of the process that a function changes: they hold for its own time alone."""
+
+from __future__ import annotations
+
+import gc
+import locale
+import logging
+import os
+import resource
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.activities.runtime.process_state import ProcessState
+
+
+def umask() -> int:
+    """The umask, which can be read only by setting it."""
+    before = os.umask(0)
+    os.umask(before)
+    return before
+
+
+def open_files() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def _watch(frame: FrameType, event: str, arg: object) -> None:
+    """Watch what threads do."""
+
+
+CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], object]]] = {
+    "recursion-low": (sys.getrecursionlimit, lambda: sys.setrecursionlimit(300)),
+    "recursion-high": (sys.getrecursionlimit, lambda: sys.setrecursionlimit(30_000)),
+    "open-files": (open_files, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, open_files()[1]))),
+    "folder": (Path.cwd, lambda: os.chdir("/")),
+    "umask": (umask, lambda: os.umask(0o777)),
+    "locale": (lambda: locale.setlocale(locale.LC_ALL), lambda: locale.setlocale(locale.LC_ALL, "C.UTF-8")),
+    "sockets": (socket.getdefaulttimeout, lambda: socket.setdefaulttimeout(0.001)),
+    "switches": (sys.getswitchinterval, lambda: sys.setswitchinterval(100)),
+    "garbage": (gc.isenabled, gc.disable),
+    "streams": (lambda: (sys.stdout, sys.stderr), lambda: setattr(sys, "stdout", StringIO())),
+    "no-streams": (lambda: (sys.stdout, sys.stderr), lambda: setattr(sys, "stderr", None)),
+    "warnings": (lambda: list(warnings.filters), lambda: warnings.simplefilter("error")),
+    "handlers": (lambda: list(logging.root.handlers), lambda: logging.basicConfig(force=True, level=1)),
+    "level": (lambda: logging.root.level, lambda: logging.basicConfig(force=True, level=1)),
+    "logging": (lambda: logging.root.manager.disable, lambda: logging.disable(logging.CRITICAL)),
+    "trace": (threading.gettrace, lambda: threading.settrace(_watch)),
+    "profile": (threading.getprofile, lambda: threading.setprofile(_watch)),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_setting_is_as_before_when_the_code_has_ended(what: str) -> None:
+    read, change = CHANGES[what]
+    before, state = read(), ProcessState()
+    with state.kept():
+        change()
+    assert read() == before
+
+
+def test_a_folder_that_is_gone_harms_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    state = ProcessState()
+    with state.kept():
+        gone.rmdir()
+        os.chdir(tmp_path)
+    assert Path.cwd() == tmp_path
+
+
+def test_what_another_call_has_set_is_left_to_it_and_a_lowered_limit_is_not(tmp_path: Path) -> None:
+    state, folder, limit = ProcessState(), Path.cwd(), sys.getrecursionlimit()
+    with state.kept():
+        os.chdir(tmp_path)
+        sys.setrecursionlimit(300)
+        with state.kept():
+            pass
+        assert Path.cwd() == tmp_path
+        assert sys.getrecursionlimit() == limit
+        sys.setrecursionlimit(limit + 1)
+        with state.kept():
+            pass
+        assert sys.getrecursionlimit() == limit + 1
+    assert (Path.cwd(), sys.getrecursionlimit()) == (folder, limit)
+
+
+def test_a_standard_stream_cannot_be_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "log.txt").open("w") as log:
+        monkeypatch.setattr(sys, "stdout", log)
+        with ProcessState().kept():
+            with sys.stdout as stream:
+                print("inside", file=stream)
+            print("after")
+        print("afterwards")
+    assert (tmp_path / "log.txt").read_text().split() == ["inside", "after", "afterwards"]
