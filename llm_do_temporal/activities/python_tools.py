@@ -68,9 +68,10 @@ class PythonToolActivities:
         return file
 
     def _called(self, function: PythonFunction, asked: CallPythonToolInput, file: PythonFile) -> Any:
-        arguments = function.arguments(asked.args, key=asked.idempotency_key)
         try:
             with contained():
+                # Types of arguments may run the author's code as well.
+                arguments = function.arguments(asked.args, key=asked.idempotency_key)
                 made = function.call(**arguments)
                 # A result may run the author's code where it is read.
                 return as_json(run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made)

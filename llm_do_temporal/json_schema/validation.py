@@ -21,6 +21,7 @@ from llm_do_temporal.json_schema.shapes import Path, is_too_large_written_out, p
 from llm_do_temporal.json_schema.steps import MAX_STEPS, Steps, TooMuchWork, UnusableSchema, metered, weigh
 
 _MAX_PROBLEMS = 100
+_MAX_MESSAGE_CHARS = 300
 _MAX_SCHEMA_CHARS = 1024 * 1024
 _DRAFT = "https://json-schema.org/draft/2020-12/"
 _CHECK_STEPS = 3 * MAX_STEPS
@@ -67,7 +68,7 @@ def find_errors(schema: Mapping[str, Any], value: Any, steps: Steps | None) -> l
 def described(errors: Iterable[ValidationError]) -> list[str]:
     """Return errors as problems, a line each, in the order of their places."""
     ordered = sorted(errors, key=lambda error: [str(part) for part in error.absolute_path])
-    return [f"{_place(error.absolute_path)}{error.message[:300]}" for error in ordered]
+    return [f"{_place(error.absolute_path)}{_shortened(error.message)}" for error in ordered]
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:
@@ -155,7 +156,7 @@ def _described(error: Any) -> tuple[Path, str]:
     # A wrong `type` breaks every alternative alike; the one that lists the types is the one that helps.
     closest = next((inner for inner in closest.context or () if inner.validator == "enum"), closest)
     path = tuple(closest.absolute_path)
-    return path, f"{_at(path)}{closest.message[:300]}"
+    return path, f"{_at(path)}{_shortened(closest.message)}"
 
 
 def _at(path: Path) -> str:
@@ -164,4 +165,9 @@ def _at(path: Path) -> str:
 
 def _place(path: Any) -> str:
     parts = [str(part) for part in path]
-    return f"{'.'.join(parts)}: " if parts else ""
+    return f"{_shortened('.'.join(parts))}: " if parts else ""
+
+
+def _shortened(text: str) -> str:
+    """Return a text of at most 300 characters: a message begins with the value and ends with what is wrong with it."""
+    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:140]} … {text[-157:]}"

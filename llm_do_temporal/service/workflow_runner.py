@@ -8,6 +8,9 @@ thread happens to be; in a finalizer it is lost. The thread of a busy machine en
 
 Python collects garbage in whichever thread asks for memory. Finalizers of client libraries (google-genai's among them)
 give closing of connections to the event loop that runs there, which in workflow code is the workflow's.
+
+A task that ends with SystemExit or KeyboardInterrupt stops the event loop that it runs in. In workflow code an author's
+function could so end the worker service, which would take the run up again and end again.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class WorkflowRunner(UnsandboxedWorkflowRunner):
         """See UnsandboxedWorkflowRunner."""
         instance: Any = super().create_instance(det)
         instance.activate = _one_at_a_time(instance.activate)
-        instance.create_task = _outside_collections(instance.create_task)
+        instance.create_task = _outside_collections(_going_on(instance.create_task))
         instance.get_thread_id = _not_to_be_interrupted(instance.get_thread_id)
         return instance
 
@@ -90,6 +93,21 @@ def _not_to_be_interrupted(get_thread_id: Callable[[], int | None]) -> Callable[
         _log.warning("A workflow task takes longer than 2 s. It is at:\n%s", "".join(traceback.format_stack(frame)))
 
     return log_thread
+
+
+def _going_on(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:
+    """Return what makes tasks that cannot stop the event loop, and with it the worker service."""
+
+    async def run(coro: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await coro
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise RuntimeError(f"a task raised {type(error).__name__}") from error
+
+    def create(coro: Coroutine[Any, Any, Any], **options: Any) -> Task[Any]:
+        return create_task(run(coro), **options)
+
+    return create
 
 
 def _outside_collections(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:

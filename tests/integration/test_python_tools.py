@@ -20,7 +20,7 @@ import time
 import warnings
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from llm_do_temporal.tools import IdempotencyKey, idempotent
 from temporalio.exceptions import ApplicationError, CancelledError
 
@@ -128,6 +128,21 @@ class OddText(str):
 class OddWords(Exception):
     def __str__(self) -> str:
         return OddText("odd words")
+
+
+class Strict(BaseModel):
+    how: str
+
+    @field_validator("how")
+    @classmethod
+    def judge(cls, how: str) -> str:
+        if how == "value":
+            raise ValueError("not so")
+        raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "key": KeyError}[how](how)
+
+
+def judged(strict: Strict) -> str:
+    return "Never."
 
 
 def unreadable() -> None:
@@ -244,6 +259,14 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
         ("interrupt", {}, "'interrupt' raised KeyboardInterrupt"),
         ("leave_generator", {}, "'leave_generator' raised GeneratorExit"),
         ("leave_group", {}, "'leave_group' raised SystemExit: two"),
+        (
+            "judged",
+            {"strict": {"how": "value"}},
+            "the arguments of 'judged' are not valid: strict.how: Value error, not so",
+        ),
+        ("judged", {"strict": {"how": "key"}}, "'judged' raised KeyError: 'key'"),
+        ("judged", {"strict": {"how": "exit"}}, "'judged' raised SystemExit: exit"),
+        ("judged", {"strict": {"how": "interrupt"}}, "'judged' raised KeyboardInterrupt: interrupt"),
         ("unreadable", {}, "'unreadable' raised Unreadable: its message cannot be read: SystemExit"),
         ("odd_words", {}, "'odd_words' raised OddWords: odd words"),
         ("group", {}, "'group' raised ValueError: one; TypeError: two; Unreadable: its message cannot be read"),

@@ -124,6 +124,23 @@ async def test_where_a_refusal_aborts_the_run_a_function_cannot_catch_it(place: 
         ("    return object()", "[object: JSON has no form for it]"),
         ("    return 'x' * 8_000_001", '"truncated":true,"total_bytes":8000001'),
         ("    raise SystemExit('bye')", "'orchestrate' raised SystemExit: bye"),
+        ("    raise KeyboardInterrupt", "'orchestrate' raised KeyboardInterrupt"),
+        ("    raise GeneratorExit", "'orchestrate' raised GeneratorExit"),
+        ("    raise type('Own', (BaseException,), {})('mine')", "'orchestrate' raised Own: mine"),
+        (
+            "    raise BaseExceptionGroup('all', [KeyboardInterrupt('two')])",
+            "'orchestrate' raised KeyboardInterrupt: two",
+        ),
+        # the same in a task of its own, which would end the event loop
+        (
+            "    async def leave():\n        raise SystemExit(3)\n    await asyncio.gather(leave())",
+            "'orchestrate' raised RuntimeError: a task raised SystemExit",
+        ),
+        (
+            "    async def leave():\n        raise KeyboardInterrupt\n    asyncio.create_task(leave())\n"
+            "    await asyncio.sleep(0.1)\n    return 'It went on.'",
+            "It went on.",
+        ),
         ("    raise asyncio.CancelledError", "'orchestrate' waited for something that was cancelled"),
         # each replay would see something else, so the workflow's sandbox forbids it
         ("    import random\n    return random.random()", "'orchestrate' used 'random.random'"),

@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from temporalio.exceptions import ActivityError
+from temporalio.worker._workflow_instance import _WorkflowBeingEvictedError  # pyright: ignore[reportPrivateUsage]
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
@@ -162,7 +163,9 @@ class ContextFunction(_Function):
             if task is None or task.cancelling():
                 raise
             failure = EffectFailed(f"'{self.name}' waited for something that was cancelled")
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(error, _WorkflowBeingEvictedError):
+                raise
             failure = _failure(self.name, error)
         if calls.stopped is not None:
             # The function may have caught it like any other exception, but must not prevent the end of the invocation.
