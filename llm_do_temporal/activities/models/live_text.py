@@ -133,6 +133,8 @@ class StreamPause:
     """Turns before the next stream."""
     length: int = 0
     """Turns of the last pause; each further stream that cannot be used doubles it."""
+    streamed: int = 0
+    """Turns that are streamed although they are wanted whole, as the server has refused a whole answer."""
 
 
 async def ask(
@@ -140,20 +142,24 @@ async def ask(
     messages: list[ModelMessage],
     settings: ModelSettings,
     parameters: ModelRequestParameters,
+    *,
+    live: bool = True,
 ) -> ModelResponse:
-    """Return the model's answer, and beat with its end while it is written; call it in an activity.
+    """Return the model's answer; where `live`, beat with its end while it is written. Call it in an activity.
 
     Raises like the model. One without a provider plays a script; it is asked without a stream, like a server that has
     none. Where a stream cannot be used, the same turn is asked for without a stream: a whole answer has its own end.
+    Where a server refuses the one form, the other is asked for, whatever is wanted.
     """
     if model.provider is None:
         return await model.request(messages, settings, parameters)
     pause = _pause_of(model)
-    if pause.left:
-        pause.left -= 1
-        return await _whole(model, messages, settings, parameters)
+    if pause.left or not (live or pause.streamed):
+        pause.left = max(0, pause.left - 1)
+        return await _whole(model, messages, settings, parameters, live=live)
+    pause.streamed = max(0, pause.streamed - 1)
     try:
-        answer = await _streamed(model, messages, settings, parameters)
+        answer = await _streamed(model, messages, settings, parameters, live=live)
     except NotImplementedError:
         pause_streams(model, "its library cannot", most=True)
     except ModelRequestRejectedError as error:
@@ -168,14 +174,14 @@ async def ask(
         else:
             pause.length = 0
         return answer
-    return await _whole(model, messages, settings, parameters)
+    return await _whole(model, messages, settings, parameters, live=live)
 
 
 def pause_streams(model: Model, why: str, *, most: bool = False) -> None:
     """Ask for the next turns of a model without a stream: one turn, twice as many each further time, or the most."""
     pause = _pause_of(model)
     pause.length = MOST_WHOLE_TURNS if most else min(max(1, 2 * pause.length), MOST_WHOLE_TURNS)
-    pause.left = pause.length
+    pause.left, pause.streamed = pause.length, 0
     turns = f"{pause.length} turn{'s' if pause.length > 1 else ''}"
     _log.warning("answers of model %s are not streamed for %s: %s", shown_name(model), turns, why)
 
@@ -193,7 +199,12 @@ def _is_of_streams(error: ModelAPIError) -> bool:
 
 
 async def _whole(
-    model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
+    *,
+    live: bool,
 ) -> ModelResponse:
     """Return an answer without a stream; with one where the server does nothing else."""
     try:
@@ -205,20 +216,25 @@ async def _whole(
     except UnexpectedModelBehavior:
         _pause_of(model).left = 0
         raise
-    except ValueError as error:
-        raise UnexpectedModelBehavior(f"the answer cannot be read: {error}") from error
-    _pause_of(model).left = 0
-    return await _streamed(model, messages, settings, parameters)
+    pause = _pause_of(model)
+    pause.left, pause.streamed = 0, MOST_WHOLE_TURNS
+    return await _streamed(model, messages, settings, parameters, live=live)
 
 
 async def _streamed(
-    model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
+    *,
+    live: bool,
 ) -> ModelResponse:
     tail = AnswerTail(activity.info().attempt, activity.info().scheduled_time)
     calls = StreamedCalls()
-    telling = asyncio.create_task(_tell(tail))
-    _telling.add(telling)
-    telling.add_done_callback(_telling.discard)
+    telling = asyncio.create_task(_tell(tail)) if live else None
+    if telling is not None:
+        _telling.add(telling)
+        telling.add_done_callback(_telling.discard)
     try:
         async with model.request_stream(messages, settings, parameters) as stream:
             try:
@@ -231,7 +247,8 @@ async def _streamed(
                 raise UnexpectedModelBehavior(f"the stream cannot be read: {error}") from error
             answer = stream.get()
     finally:
-        telling.cancel()
+        if telling is not None:
+            telling.cancel()
     if not has_end(answer):
         # Whatever came is no whole answer, or nobody can tell.
         raise UnexpectedModelBehavior("the stream ended before the answer did")

@@ -11,6 +11,7 @@ conversation. What is handed over as `extra_body`, which is a documented way to 
 
 from __future__ import annotations
 
+import re
 from functools import cache, cached_property
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -22,12 +23,11 @@ _AS_MADE = ("messages", "tools")
 """The parts of a request that are long, and are plain JSON already."""
 _KNOWN = frozenset(("azure", "openrouter"))
 """Providers that take system messages wherever they stand, or whose profiles say which models do."""
-_SYSTEM = ("system", "developer")
+_NINE = re.compile("[sx]tral")
+"""Part of the names of models of Mistral, whose templates take ids of calls of nine letters and digits only."""
 
 
 _Message = dict[str, Any]
-_LEFT_OUT = "(What was said before is left out.)"
-"""Stands for a user where a conversation would begin with its assistant."""
 
 
 def for_templates(model: Model) -> Model:
@@ -39,6 +39,8 @@ def for_templates(model: Model) -> Model:
 
     if isinstance(model, OpenAIChatModel) and not _takes_system_text_anywhere(model.provider):
         strict: Any = {"supports_inline_system_prompts": False, "openai_chat_supports_multiple_system_messages": False}
+        if _NINE.search(model.model_name.lower()):
+            strict["tool_call_id_length"] = 9
         # A profile is looked up once, and kept there.
         vars(model)["profile"] = merge_profile(model.profile, strict)
     return model
@@ -54,8 +56,6 @@ def in_order(messages: list[_Message]) -> list[_Message]:
     found: list[_Message] = []
     for message in messages:
         role = message.get("role")
-        if role == "assistant" and (not found or found[-1].get("role") in _SYSTEM):
-            found.append({"role": "user", "content": _LEFT_OUT})
         if found and _is_one_with(found[-1], message):
             found[-1] = _joined(found[-1], message)
         elif message.get("content") is None and role == "assistant":

@@ -49,7 +49,7 @@ def with_plain_calls(
         if isinstance(part, ToolCallPart):
             name, own = plain_name(part.tool_name, offered), _plain_id(part.tool_call_id, ids)
             item = None if part.id in items else part.id
-            part = replace(part, tool_name=name, tool_call_id=own, id=item, args=_plain_args(part))
+            part = replace(part, tool_name=name, tool_call_id=own, id=item, args=plain_args(part))
             ids.add(own)
             items.update({item} if item else ())
         parts.append(part)
@@ -101,7 +101,7 @@ def _plain_id(given: str, taken: Collection[str]) -> str:
     return found
 
 
-def _plain_args(part: ToolCallPart) -> Any:
+def plain_args(part: ToolCallPart) -> Any:
     """Return the arguments; where they hold a number that cannot be taken, a text that says so."""
     args = whole_characters(part.args)
     try:

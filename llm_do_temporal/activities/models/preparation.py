@@ -7,18 +7,20 @@ So they are put into words here, by the model that sends, and what comes out is 
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelRequest,
     ModelResponse,
     ModelResponsePart,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
     ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
+    UserPromptPart,
     repair_messages,
 )
 from pydantic_ai.models import (
@@ -28,17 +30,17 @@ from pydantic_ai.models import (
 )
 from pydantic_ai.settings import ModelSettings
 
-from llm_do_temporal.activities.models.plain_calls import plain_name
+from llm_do_temporal.activities.models.call_pairs import paired
 
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""Ids of calls that all providers take, but for those that want nine letters, whose profiles say so."""
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names of tools that all providers take, as `plain_name` makes them."""
-_OF_CALLS = (ToolCallPart, ToolReturnPart)
-"""Parts that are a call, or its result."""
 _CHAT = "OpenAIChatModel"
 _ITEM = "rs_"
 """Begins the id of a thought of OpenAI's responses. Its chat completions would take that for the name of a field."""
+_LEFT_OUT = "(What was said before is left out.)"
+"""Stands for a user where a conversation would begin with its assistant."""
+_NO_INPUT = "(The input is empty.)"
+_NO_RESULT = "(The result is empty.)"
+_GO_ON = "(Go on.)"
+"""Stands for a user who says nothing after an answer."""
 
 
 def prepared(
@@ -55,55 +57,114 @@ def prepared(
     parameters = _with_framing_announcement(replace(parameters, revealed_tool_names=set()), settings)
     # An answer at the end is one that its provider goes on with: nothing in it is missing yet.
     ended = not messages or not isinstance(messages[-1], ModelResponse)
-    messages = _plain_calls(repair_messages(messages, repair_last_response=ended))
+    messages = repair_messages(paired(list(_portable(model, messages))), repair_last_response=ended)
     said = model.prepare_messages(messages, parameters)
     is_chat = any(kind.__name__ == _CHAT for kind in type(model).__mro__)
-    thought = [_thought(message, is_chat) if isinstance(message, ModelResponse) else message for message in said]
-    return repair_messages(thought, repair_last_response=ended), parameters
+    said = [_answer(model, one, is_chat) if isinstance(one, ModelResponse) else one for one in said]
+    # A script takes every conversation as it is.
+    said = said if model.provider is None else _without_gaps(said)
+    return repair_messages(said, repair_last_response=ended), parameters
 
 
-def _plain_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The conversation, its calls and their results with names and ids that every provider takes.
+def _portable(model: Model, messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
+    """Yield the conversation; answers of another server with the same protocol without what only that one can read.
 
-    An answer is kept with such names and ids; one that was kept before, or by another program, may have others.
+    These are ids of items, signatures of thoughts, and what server-side tools have done. The library looks at the name
+    of the protocol, and would send all of it to every server that speaks it.
     """
-    return [_with_plain_calls(message) if _has_odd_call(message) else message for message in messages]
+    protocol, own = model.system, dict[str | None, bool]()
+    for message in messages:
+        if isinstance(message, ModelResponse) and message.provider_name == protocol:
+            address = message.provider_url
+            if address not in own:
+                own[address] = model.accepts_server_state(message)
+            yield message if own[address] else _of_nobody(message)
+        else:
+            yield message
 
 
-def _has_odd_call(message: ModelMessage) -> bool:
-    return any(isinstance(part, _OF_CALLS) and not _is_plain(part) for part in message.parts)
-
-
-def _with_plain_calls(message: ModelMessage) -> ModelMessage:
+def _of_nobody(answer: ModelResponse) -> ModelResponse:
     parts: list[Any] = [
-        replace(cast("Any", part), **_plain_names(part)) if isinstance(part, _OF_CALLS) else part
-        for part in message.parts
+        replace(cast("Any", part), provider_name=None) if getattr(part, "provider_name", None) else part
+        for part in answer.parts
     ]
-    return replace(message, parts=parts)
+    return replace(answer, parts=parts, provider_name=None)
 
 
-def _is_plain(part: ToolCallPart | ToolReturnPart) -> bool:
-    """Whether a call goes out as it is. Asked of every call in every turn, so it only looks."""
-    return _ID.fullmatch(part.tool_call_id) is not None and _NAME.fullmatch(part.tool_name) is not None
+def _answer(model: Model, answer: ModelResponse, is_chat: bool) -> ModelResponse:
+    """The answer as it can be sent back: no empty text, no thought that its reader cannot use or that nothing follows.
 
-
-def _plain_names(part: ToolCallPart | ToolReturnPart) -> dict[str, str]:
-    own = part.tool_call_id
-    if _ID.fullmatch(own) is None:
-        own = f"call_{sha256(own.encode(errors='surrogatepass')).hexdigest()[:32]}"
-    return {"tool_name": plain_name(part.tool_name, ()), "tool_call_id": own}
-
-
-def _thought(answer: ModelResponse, is_chat: bool) -> ModelResponse:
-    """The answer with its thoughts as they can be sent back."""
-    if not any(isinstance(part, ThinkingPart) for part in answer.parts):
+    A provider refuses these, or its model learns to write them.
+    """
+    if not any(isinstance(part, ThinkingPart) or _is_blank(part) for part in answer.parts):
         return answer
-    if answer.state == "complete" and all(isinstance(part, ThinkingPart) for part in answer.parts):
-        # Providers refuse a thought that nothing follows.
-        return replace(answer, parts=[])
-    return replace(answer, parts=[_without_item(part) for part in answer.parts]) if is_chat else answer
+    parts = [part for part in answer.parts if not _is_blank(part) or _is_signed(model, answer, part, is_chat)]
+    while parts and answer.state == "complete" and isinstance(parts[-1], ThinkingPart):
+        parts.pop()
+    return replace(answer, parts=[_without_item(part) for part in parts] if is_chat else parts)
+
+
+def _is_blank(part: ModelResponsePart) -> bool:
+    return isinstance(part, TextPart | ThinkingPart) and not part.content.strip()
+
+
+def _is_signed(model: Model, answer: ModelResponse, part: ModelResponsePart, is_chat: bool) -> bool:
+    """Whether an empty part has something in it for this model's provider."""
+    signed = bool(part.provider_details) or (isinstance(part, ThinkingPart) and bool(part.signature) and not is_chat)
+    return signed and model.accepts_stateless_artifacts(answer, part)
 
 
 def _without_item(part: ModelResponsePart) -> ModelResponsePart:
     is_item = isinstance(part, ThinkingPart) and (part.id or "").startswith(_ITEM)
     return replace(part, id=None) if is_item else part
+
+
+def _without_gaps(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Return the conversation with words where nothing is said: it begins with a user, and no text in it is empty."""
+    said = [_request(one) if isinstance(one, ModelRequest) else one for one in messages]
+    first = next((place for place, one in enumerate(said) if isinstance(one, ModelResponse) and one.parts), len(said))
+    if not any(_is_of_user(part) for one in said[:first] for part in one.parts):
+        opening = UserPromptPart(_NO_INPUT if first == len(said) else _LEFT_OUT)
+        begun = said[0] if said and isinstance(said[0], ModelRequest) else None
+        if begun is None:
+            said.insert(0, ModelRequest(parts=[opening]))
+        else:
+            said[0] = replace(begun, parts=[*begun.parts, opening])
+    last = said[-1]
+    if isinstance(last, ModelRequest) and not last.parts:
+        said[-1] = replace(last, parts=[UserPromptPart(_GO_ON)])
+    return said
+
+
+def _is_of_user(part: Any) -> bool:
+    """Whether a part of a request becomes the message of a user, and no system text."""
+    return not isinstance(part, SystemPromptPart)
+
+
+def _request(request: ModelRequest) -> ModelRequest:
+    """The request without empty prompts, and with words for an empty result."""
+    parts = [_full(part) for part in request.parts]
+    if all(full is part for full, part in zip(parts, request.parts, strict=True)):
+        return request
+    return replace(request, parts=[part for part in parts if part is not None])
+
+
+def _full(part: Any) -> Any:
+    """The part without empty texts; None: nothing is left."""
+    kind, content = part.part_kind, getattr(part, "content", None)
+    if kind == "tool-return":
+        return replace(part, content=_NO_RESULT) if _is_empty(content) else part
+    if kind not in ("system-prompt", "user-prompt"):
+        return part
+    if isinstance(content, str):
+        return None if _is_empty(content) else part
+    given = cast("Sequence[Any]", content)
+    contents = [one for one in given if not _is_empty(one)]
+    if not contents:
+        return None
+    return part if len(contents) == len(given) else replace(part, content=contents)
+
+
+def _is_empty(content: Any) -> bool:
+    text = content.content if isinstance(content, TextContent) else content
+    return isinstance(text, str) and not text.strip()

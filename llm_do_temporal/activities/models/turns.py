@@ -129,7 +129,7 @@ class TurnModel(WrapperModel):
             asked = await self._ready(*whole)
             live = part is None or part.live
             with unusable_when_unread(self.wrapped):
-                answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
+                answer = await ask(self.wrapped, *asked, live=live)
                 return self._stored(answer, asked, said, key=key)
 
     async def _whole(
@@ -150,7 +150,7 @@ class TurnModel(WrapperModel):
             raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
         answer, estimated = counted(answer, sent, parameters)
         answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
-        answer = with_plain_calls(answer, parameters, call_ids([*said, *sent]))
+        answer = with_plain_calls(answer, parameters, call_ids(said))
         whole = {tool.name for tool in parameters.output_tools}
         stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
         if estimated:

@@ -82,7 +82,8 @@ def _wrong_block(block: Json, role: str) -> str | None:
             return f"tool_use: String should match pattern: {block['id']!r}, {block['name']!r}"
         return None if isinstance(block["input"], dict) else "tool_use.input: Input should be a valid dictionary"
     if kind == "tool_result" and role == "user":
-        return None
+        inner: list[Json] = [one for one in _blocks(block) if one["type"] == "text"]
+        return next((wrong for one in inner if (wrong := _wrong_block(one, role)) is not None), None)
     if kind == "image" and role == "user":
         return _wrong_image(block["source"])
     return f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
@@ -97,6 +98,9 @@ def _wrong_image(source: Json) -> str | None:
 
 
 def _check_calls(turns: list[tuple[str, list[Json]]]) -> str | None:
+    ids = [block["id"] for _, blocks in turns for block in blocks if block["type"] == "tool_use"]
+    if len(set(ids)) != len(ids):
+        return f"`tool_use` ids must be unique: {ids}"
     for place, (role, blocks) in enumerate(turns):
         calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]

@@ -63,6 +63,8 @@ def _wrong(content: Json) -> str | None:
     for part in parts:
         if len(_KINDS & set(part)) != 1 or set(part) - _KINDS - _BESIDE:
             return f"a part has one kind of data: {sorted(part)}"
+        if not part.get("text", "text").strip() and "thoughtSignature" not in part:
+            return "must have a text parameter: it is empty"
         if "functionCall" in part and not re.fullmatch(TOOL_NAME, part["functionCall"]["name"]):
             return f"functionCall.name: invalid {part['functionCall']['name']!r}"
         if "functionCall" in part and not isinstance(part["functionCall"].get("args", {}), dict):

@@ -54,6 +54,9 @@ def check(body: Json, _headers: Json) -> str | None:
         return "missing required parameter: 'input'"
     asked: dict[str, bool] = {}
     given = cast("list[Json]", items)
+    own = [item["id"] for item in given if "id" in item]
+    if len(set(own)) != len(own):
+        return f"Duplicate item found with id: {own}"
     for place, item in enumerate(given):
         if (wrong := _wrong(item, given[:place], given[place + 1 :], asked)) is not None:
             return f"input[{place}]: {wrong}"
@@ -68,6 +71,8 @@ def check(body: Json, _headers: Json) -> str | None:
 def _wrong(item: Json, before: list[Json], after: list[Json], asked: dict[str, bool]) -> str | None:
     kind = item.get("type", "message")
     if kind == "function_call":
+        if item["call_id"] in asked:
+            return f"duplicate call_id {item['call_id']}"
         asked[item["call_id"]] = False
         return _wrong_call(item, before)
     if kind == "function_call_output":

@@ -17,7 +17,18 @@ failure, whole, events = chat.failure, chat.whole, chat.events
 
 def check(body: Json, headers: Json) -> str | None:
     """What such a server would refuse in a request; None where it is fine."""
-    return chat.check(body, headers) or _wrong_order(body.get("messages") or [])
+    messages: list[Json] = body.get("messages") or []
+    return chat.check(body, headers) or _wrong_order(messages) or _wrong_ids(messages, body["model"])
+
+
+def _wrong_ids(messages: list[Json], model: str) -> str | None:
+    ids: list[str] = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    if len(set(ids)) != len(ids):
+        return f"ids of calls must be unique: {ids}"
+    is_nine = any(name in model.lower() for name in ("mistral", "mixtral", "devstral"))
+    if is_nine and not all(re.fullmatch(r"[a-zA-Z0-9]{9}", own) for own in ids):
+        return "Tool call IDs should be alphanumeric strings with length 9!"
+    return None
 
 
 def _wrong_order(messages: list[Json]) -> str | None:
@@ -39,6 +50,8 @@ def _wrong_order(messages: list[Json]) -> str | None:
                 return f"messages[{place}]: invalid id {call['id']!r}"
         if content is None:
             return f'messages[{place}]: can only concatenate str (not "NoneType") to str'
+        if not content and message["role"] in {"user", "tool"}:
+            return f"messages[{place}]: content is empty"
         if message["role"] != "user" and not isinstance(content, str):
             return f"messages[{place}]: Unexpected item type in content."
     return None
