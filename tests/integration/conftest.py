@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.service.build import build_replayer
+from tests.support.dialects.server import Providers
 from tests.support.runs.fixtures import awaited_updates, place, point_at, server
 from tests.support.runs.place import Place, served
 from tests.support.runs.vault import NEW_KEY, OLD_KEY, Vault
@@ -22,6 +23,13 @@ from tests.support.servers.session import HASTY, is_given, session_server
 __all__ = ["awaited_updates", "place", "point_at", "server"]
 
 trust_nobody()
+
+
+@pytest.fixture(scope="module")
+def providers() -> Iterator[Providers]:
+    """A server that speaks the protocols of all providers, for all tests of a file."""
+    with Providers() as providers:
+        yield providers
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any
@@ -26,17 +26,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
-from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.client.views.transcript_pages import read_transcript
-from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from tests.support.dialects.answers import Answer, Ask, Failure, Think, asks, says
+from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
@@ -46,8 +41,6 @@ STRUCTURED: dict[str, Any] = {"output_schema": SCHEMA}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
 RIGHT = asks("final_result", n=2)
 READ = asks("read_file", path="/a.txt")
-ROOM = {"max_tokens": 20_000}
-"""Where Anthropic's library is let have more, it streams on its own account."""
 HALF = '{"path": "/a.'
 
 
@@ -132,21 +125,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
-async def outcome(place: Place, worker: str, **more: Any) -> tuple[Any, str]:
-    """What a run comes to: its output, or its error."""
-    try:
-        return (await place.run(worker, mode="approve_all", **more)).output, ""
-    except LlmDoError as error:
-        return None, str(error)
-
-
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
@@ -159,7 +137,7 @@ async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
     place.write("a.txt", "Two")
     for one, case in CASES.items():
         place.worker(one, one, **case.keys)
-    came = dict(zip(CASES, await asyncio.gather(*(outcome(place, one) for one in CASES)), strict=True))
+    came = dict(zip(CASES, await asyncio.gather(*(place.outcome(one) for one in CASES)), strict=True))
     scripts = {one: providers.scripts[f"{name}-{one}"] for one in CASES}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
     assert {one: output for one, (output, error) in came.items() if not error} == {
@@ -202,7 +180,7 @@ async def test_another_provider_goes_on_where_one_has_begun(place: Place, provid
     place.write("a.txt", "Two")
     for pair in pairs:
         place.worker(pair, f"{pair}-1,{pair}-2", model_settings={"thinking": "medium"}, **STRUCTURED, **FILES)
-    came = dict(zip(pairs, await asyncio.gather(*(outcome(place, pair) for pair in pairs)), strict=True))
+    came = dict(zip(pairs, await asyncio.gather(*(place.outcome(pair) for pair in pairs)), strict=True))
     complaints = {name: script.complaints for name, script in providers.scripts.items() if script.complaints}
     assert complaints == {}
     assert came == dict.fromkeys(pairs, ({"n": 2}, ""))
@@ -225,7 +203,7 @@ async def test_an_image_reaches_every_model_that_sees(place: Place, providers: P
     (file,) = snapshot_host_files([place.folder / "square.png"], LocalBlobStore(blob_folder(place.folder)), 20_000_000)
     for adapter in ADAPTERS:
         place.worker(adapter, adapter)
-    came = await asyncio.gather(*(outcome(place, one, attachments=[file.model_dump()]) for one in ADAPTERS))
+    came = await asyncio.gather(*(place.outcome(one, attachments=[file.model_dump()]) for one in ADAPTERS))
     assert came == [("A square.", "")] * len(ADAPTERS)
     for adapter in ADAPTERS:
         script = providers.scripts[f"{name}-{adapter}"]
@@ -250,18 +228,12 @@ GONE: list[ModelMessage] = [
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_a_tool_that_has_gone_was_there_all_the_same(providers: Providers, adapter: str, live: bool) -> None:
-    alias = ModelAlias(**providers.alias(adapter, f"gone-{adapter}-{live}", says("Fine.")))
+    alias = providers.alias(adapter, f"gone-{adapter}-{live}", says("Fine."))
     here = ToolDefinition(name="here", parameters_json_schema={"type": "object", "properties": {}})
     parameters = ModelRequestParameters(function_tools=[here], introduced_tool_names={"here"})
-    part = ConversationPart(number=1, live=live)
-    settings: Any = {CONVERSATION_SETTING: part.model_dump(exclude_defaults=True), **ROOM}
     before = list(GONE)
 
-    async def turn() -> ModelResponse:
-        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
-        return await TurnModel(model).request(GONE, settings, parameters)
-
-    answer = await ActivityEnvironment().run(turn)
+    (answer,) = await ask_turns(alias, GONE, parameters, live=live)
     assert answer.text == "Fine."
     script = providers.scripts[f"gone-{adapter}-{live}"]
     assert script.complaints == []

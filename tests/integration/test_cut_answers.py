@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from llm_do_temporal.cli.output import RunOutcome, report
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.errors import ModelFailed
 from tests.support.dialects.answers import Answer, Ask, asks, says
+from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.doors.http_client import program
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -21,7 +21,6 @@ from tests.support.runs.delegation import delegation_to
 from tests.support.runs.place import Place
 
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
-ROOM = {"max_tokens": 20_000}
 ENDS: dict[Any, str] = {
     "length": "length",
     "window": "length",
@@ -30,13 +29,6 @@ ENDS: dict[Any, str] = {
 }
 RESULT: dict[str, Any] = {"output_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
 WRITE = Ask("write_file", {"path": "/b.txt", "content": "half"})
-
-
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])

@@ -6,7 +6,6 @@ Whatever comes in is a whole answer with plain names, unique ids and numbers tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,10 +22,10 @@ from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, Conversa
 from llm_do_temporal.messages.sizes import MAX_CALLS
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
+from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
-ROOM = {"max_tokens": 20_000}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
 READ_SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 READ = ToolDefinition(name="read_file", parameters_json_schema=READ_SCHEMA)
@@ -36,30 +35,14 @@ LIVE = pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 ALL = pytest.mark.parametrize("adapter", ADAPTERS)
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
 async def turn(
     providers: Providers, adapter: str, *answers: Answer | Failure | Raw, live: bool, name: str, turns: int = 1
 ) -> list[ModelResponse]:
     """Ask for so many turns of one model, each about the conversation before it, and return what would be kept."""
     script = f"{name}-{adapter}-{live}"
-    alias = ModelAlias(**providers.alias(adapter, script, *answers))
+    alias = providers.alias(adapter, script, *answers)
     parameters = ModelRequestParameters(function_tools=[READ, WRITE])
-    settings: Any = {
-        CONVERSATION_SETTING: ConversationPart(number=1, live=live).model_dump(exclude_defaults=True),
-        **ROOM,
-    }
-
-    async def build() -> list[ModelResponse]:
-        model = await build_model(None, serving_id({script: alias}, script))  # pyright: ignore[reportArgumentType]
-        return [await TurnModel(model).request(PROMPT, settings, parameters) for _ in range(turns)]
-
-    return await ActivityEnvironment().run(build)
+    return await ask_turns(alias, PROMPT, parameters, live=live, times=turns)
 
 
 def calls_of(answer: ModelResponse) -> list[ToolCallPart]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client.views.pending_work import note_troubles
-from llm_do_temporal.errors import LlmDoError
 from tests.support.dialects.answers import Failure, Raw, says
+from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
-ROOM = {"max_tokens": 20_000}
 LONG = "x" * 100_000
 SSE = "text/event-stream"
 BOTH = pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
@@ -59,19 +57,6 @@ PASSING: dict[str, Raw] = {
 """What may pass, and leaves the turn to the other model after a few attempts."""
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    with Providers() as providers:
-        yield providers
-
-
-async def outcome(place: Place, worker: str) -> tuple[Any, str]:
-    try:
-        return (await place.run(worker, mode="approve_all")).output, ""
-    except LlmDoError as error:
-        return None, str(error)
-
-
 @BOTH
 @EACH
 async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to_the_other_model(
@@ -87,8 +72,8 @@ async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to
     for number in range(len(FINAL)):
         place.worker(f"alone{number}", f"a{number}")
         place.worker(f"both{number}", f"b{number},c{number}")
-    alone = await asyncio.gather(*(outcome(place, f"alone{number}") for number in range(len(FINAL))))
-    both = await asyncio.gather(*(outcome(place, f"both{number}") for number in range(len(FINAL))))
+    alone = await asyncio.gather(*(place.outcome(f"alone{number}") for number in range(len(FINAL))))
+    both = await asyncio.gather(*(place.outcome(f"both{number}") for number in range(len(FINAL))))
     assert dict(zip(FINAL, both, strict=True)) == dict.fromkeys(FINAL, ("By the other.", ""))
     words = {
         one: (said in error, len(error) < 1_500)
@@ -112,7 +97,7 @@ async def test_the_other_model_answers_where_one_answers_oddly(
     place.workshop(models=aliases, live_text=live, model_settings=ROOM)
     for number in range(len(PASSING)):
         place.worker(f"both{number}", f"a{number},b{number}")
-    came = await asyncio.gather(*(outcome(place, f"both{number}") for number in range(len(PASSING))))
+    came = await asyncio.gather(*(place.outcome(f"both{number}") for number in range(len(PASSING))))
     assert dict(zip(PASSING, came, strict=True)) == dict.fromkeys(PASSING, ("By the other.", ""))
 
 
@@ -122,7 +107,7 @@ async def test_a_long_validation_error_is_bounded_and_ends_the_run(place: Place,
     whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     place.workshop(models={"m": providers.alias("chat", "logprobs", raw(json.dumps(whole)))}, live_text=False)
     place.worker("main", "m")
-    output, error = await outcome(place, "main")
+    output, error = await place.outcome("main")
     assert output is None
     assert "validation errors" in error
     assert len(error) < 1_500

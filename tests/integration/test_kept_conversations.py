@@ -303,13 +303,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All of them, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
 async def requests_about(
     providers: Providers, adapter: str, cases: dict[str, Case], *, live: bool, **alias: Any
 ) -> dict[str, Json]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.sizes import MAX_CALLS
 from tests.support.dialects.answers import Answer, Ask, Failure, asks, says
+from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers, Script
 from tests.support.runs.place import Place
 
@@ -24,7 +24,6 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "number"}}, "required":
 STRUCTURED: dict[str, Any] = {"output_schema": NUMBER}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
 RIGHT = asks("final_result", n=2)
-ROOM = {"max_tokens": 20_000}
 DONE = says("Done.")
 ONCE = says("Done.", once=True)
 LONG = "read_file_" + "x" * 60
@@ -81,21 +80,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
-async def outcome(place: Place, worker: str) -> Any:
-    """What a run comes to: its output, or its error."""
-    try:
-        return (await place.run(worker, mode="approve_all")).output
-    except LlmDoError as error:
-        return error
-
-
 def ids_of(request: str) -> list[str]:
     """Return the ids of calls anywhere in a request, as JSON."""
     return re.findall(r'"(?:call_id|tool_call_id|tool_use_id)": ("[^"]*"|null)', request)
@@ -113,10 +97,10 @@ async def test_what_comes_in_is_made_plain_before_it_is_kept(
     place.write("2.txt", BOTH[1])
     for one, case in CASES.items():
         place.worker(one, one, **case.keys)
-    came = dict(zip(CASES, await asyncio.gather(*(outcome(place, one) for one in CASES)), strict=True))
+    came = dict(zip(CASES, await asyncio.gather(*(place.outcome(one) for one in CASES)), strict=True))
     scripts = {one: providers.scripts[f"{name}-{one}"] for one in CASES}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
-    assert came == {one: case.output for one, case in CASES.items()}
+    assert came == {one: (case.output, "") for one, case in CASES.items()}
     assert not (place.folder / "n.txt").exists()
     for one, case in CASES.items():
         last = json.dumps(scripts[one].requests[-1])
@@ -146,10 +130,10 @@ async def test_a_stream_without_an_end_is_no_answer(
     name = f"end-{adapter}-{len(half.calls)}"
     script = script_of(providers, place, adapter, name, half, ONCE, says("Again."), says("Streamed."))
     place.write("1.txt", BOTH[0])
-    assert await outcome(place, "main") == "Done."
+    assert await place.outcome("main") == ("Done.", "")
     assert "Text of one." not in json.dumps(script.requests[-1])
-    assert await outcome(place, "main") == "Again."
-    assert await outcome(place, "main") == "Streamed."
+    assert await place.outcome("main") == ("Again.", "")
+    assert await place.outcome("main") == ("Streamed.", "")
     assert script.streamed == [True, False, False, True]
 
 
@@ -157,7 +141,7 @@ async def test_a_stream_without_an_end_is_no_answer(
 async def test_a_server_that_only_streams_is_streamed_again(place: Place, providers: Providers, adapter: str) -> None:
     half, refusal = says("Half a sen", end="unsaid", once=True), Failure(400, "Only stream: true is supported.")
     script = script_of(providers, place, adapter, f"only-{adapter}", half, refusal, DONE)
-    assert await outcome(place, "main") == "Done."
+    assert await place.outcome("main") == ("Done.", "")
     assert script.streamed == [True, False, True]
 
 
@@ -167,7 +151,7 @@ async def test_calls_of_one_index_are_calls_of_their_own(place: Place, providers
     script = script_of(providers, place, adapter, f"index-{adapter}", both, DONE)
     place.write("1.txt", BOTH[0])
     place.write("2.txt", BOTH[1])
-    assert await outcome(place, "main") == "Done."
+    assert await place.outcome("main") == ("Done.", "")
     last = json.dumps(script.requests[-1])
     assert all(text in last for text in BOTH)
     assert "write_fileread_file" not in last

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.support.dialects.answers import Answer, asks, says
 from tests.support.dialects.server import ADAPTERS, Providers
@@ -18,13 +15,6 @@ from tests.support.runs.place import Place
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}, "review": "changes"}
-
-
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
 
 
 def _turns(worker: str, *, structured: bool) -> list[Answer]:

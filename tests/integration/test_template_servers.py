@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,42 +18,23 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
-from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.openai_requests import in_order
-from llm_do_temporal.activities.models.turns import TurnModel
-from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from tests.support.dialects.answers import Ask, Failure, asks, says
+from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
-ROOM = {"max_tokens": 20_000}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
 LIVE = pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 ALL = pytest.mark.parametrize("adapter", ADAPTERS)
 
 
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All of them, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
 async def asked(providers: Providers, adapter: str, name: str, messages: list[ModelMessage], *, live: bool) -> Any:
     """Ask about a conversation that was kept; return the request, which the server took."""
-    alias = ModelAlias(**providers.alias(adapter, name, says("Fine.")))
+    alias = providers.alias(adapter, name, says("Fine."))
     tool = ToolDefinition(name="read_file", parameters_json_schema={"type": "object", "properties": {}})
-    part = ConversationPart(number=1, live=live).model_dump(exclude_defaults=True)
-    settings: Any = {CONVERSATION_SETTING: part, **ROOM}
-
-    async def turn() -> ModelResponse:
-        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
-        return await TurnModel(model).request(messages, settings, ModelRequestParameters(function_tools=[tool]))
-
-    answer = await ActivityEnvironment().run(turn)
+    (answer,) = await ask_turns(alias, messages, ModelRequestParameters(function_tools=[tool]), live=live)
     script = providers.scripts[name]
     assert script.complaints == []
     assert answer.text == "Fine."
@@ -128,10 +108,6 @@ async def test_whatever_stands_in_a_conversation_is_taken(
     ("messages", "kept"),
     [
         (
-            [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}],
-            [("user", "(What was said before is left out.)"), ("assistant", "a"), ("user", "b")],
-        ),
-        (
             [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}],
             [("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])],
         ),
@@ -148,7 +124,7 @@ async def test_whatever_stands_in_a_conversation_is_taken(
             [("tool", "a"), ("tool", "b")],
         ),
     ],
-    ids=["assistant-first", "parts", "null", "names", "tools"],
+    ids=["parts", "null", "names", "tools"],
 )
 def test_a_conversation_is_put_in_order(messages: list[dict[str, Any]], kept: list[tuple[str, Any]]) -> None:
     before = json.dumps(messages)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llm_do_temporal.errors import LlmDoError, ModelFailed
+from llm_do_temporal.errors import ModelFailed
 from tests.support.dialects.answers import Answer, Ask, asks, says
+from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
@@ -31,22 +31,6 @@ RESULT: dict[str, Any] = {
         "additionalProperties": False,
     }
 }
-ROOM = {"max_tokens": 20_000}
-
-
-@pytest.fixture(scope="module")
-def providers() -> Iterator[Providers]:
-    """All four, for all of this file."""
-    with Providers() as providers:
-        yield providers
-
-
-async def outcome(place: Place, worker: str) -> tuple[Any, str]:
-    """Return the output of a run, or its error."""
-    try:
-        return (await place.run(worker, mode="approve_all")).output, ""
-    except LlmDoError as error:
-        return None, str(error)
 
 
 NEARLY = {
@@ -94,7 +78,7 @@ async def test_slips_end_no_run(place: Place, providers: Providers, adapter: str
     sums = {"mcp": {"sums": {"command": [sys.executable, SERVER]}}}
     for one in dialect:
         place.worker(one, one, toolsets=toolsets | (sums if one == "mcp-tool" else {}))
-    came = dict(zip(dialect, await asyncio.gather(*(outcome(place, one) for one in dialect)), strict=True))
+    came = dict(zip(dialect, await asyncio.gather(*(place.outcome(one) for one in dialect)), strict=True))
     assert came == dict.fromkeys(dialect, ("Done.", ""))
     scripts = {one: providers.scripts[f"{name}-{one}"] for one in dialect}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}

@@ -18,6 +18,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Approval, Decision
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import RunResult, StartRunInput
@@ -86,6 +87,13 @@ class Place:
     async def run(self, worker: str, prompt: str = "go", **more: Any) -> RunResult:
         """Start a run and wait for its result."""
         return await self.client.result(await self.start(worker, prompt, **more))
+
+    async def outcome(self, worker: str, **more: Any) -> tuple[Any, str]:
+        """Run a worker with every approval given; return its output, and its error or an empty text."""
+        try:
+            return (await self.run(worker, mode="approve_all", **more)).output, ""
+        except LlmDoError as error:
+            return None, str(error)
 
     async def pending(self, run: str, count: int = 1) -> list[Question]:
         """Wait until `count` approvals are pending, and return them."""
