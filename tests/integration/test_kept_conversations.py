@@ -379,11 +379,14 @@ async def test_whatever_was_kept_is_taken(providers: Providers, adapter: str, li
         assert [text for text in CASES[one].untold if text in sent] == [], one
 
 
-async def test_a_template_that_wants_short_ids_gets_them(providers: Providers) -> None:
-    for model in ("mistral-small", "Devstral-Small-2507", "mixtral-8x7b"):
-        short = {f"{model}-{one}": case for one, case in PAIRS.items()}
-        requests = await requests_about(providers, "template", short, live=False, model=f"openai-chat:{model}")
-        assert all(pairs(request) for request in requests.values())
+@pytest.mark.parametrize("model", ["mistral-small", "Devstral-Small-2507", "mixtral-8x7b"])
+async def test_a_template_of_mistral_gets_short_ids_and_no_user_after_a_result(
+    providers: Providers, model: str
+) -> None:
+    mine = {f"{model}-{one}": case for one, case in (PAIRS | CASES).items()}
+    requests = await requests_about(providers, "template", mine, live=False, model=f"openai-chat:{model}")
+    for one in PAIRS:
+        assert pairs(requests[f"{model}-{one}"])
 
 
 @LIVE

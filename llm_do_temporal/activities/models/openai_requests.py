@@ -23,8 +23,11 @@ _AS_MADE = ("messages", "tools")
 """The parts of a request that are long, and are plain JSON already."""
 _KNOWN = frozenset(("azure", "openrouter"))
 """Providers that take system messages wherever they stand, or whose profiles say which models do."""
-_NINE = re.compile("[sx]tral")
-"""Part of the names of models of Mistral, whose templates take ids of calls of nine letters and digits only."""
+_MISTRAL = re.compile("[sx]tral")
+"""Part of the names of models of Mistral. Their templates take only ids of calls that have nine letters and digits, and
+no user after the result of a call."""
+_SEEN = {"role": "assistant", "content": "OK"}
+"""Stands between the result of a call and a user for these models, as in the library's adapter for Mistral itself."""
 
 
 _Message = dict[str, Any]
@@ -39,7 +42,7 @@ def for_templates(model: Model) -> Model:
 
     if isinstance(model, OpenAIChatModel) and not _takes_system_text_anywhere(model.provider):
         strict: Any = {"supports_inline_system_prompts": False, "openai_chat_supports_multiple_system_messages": False}
-        if _NINE.search(model.model_name.lower()):
+        if is_of_mistral(model.model_name):
             strict["tool_call_id_length"] = 9
         # A profile is looked up once, and kept there.
         vars(model)["profile"] = merge_profile(model.profile, strict)
@@ -51,11 +54,21 @@ def _takes_system_text_anywhere(provider: Any) -> bool:
     return provider.name in _KNOWN or (provider.name == "openai" and host.endswith(".openai.com"))
 
 
-def in_order(messages: list[_Message]) -> list[_Message]:
-    """Return the conversation as the strictest chat template takes it; the messages given stay as they are."""
+def is_of_mistral(model: object) -> bool:
+    """Whether a model is one of Mistral, by its name."""
+    return _MISTRAL.search(str(model).lower()) is not None
+
+
+def in_order(messages: list[_Message], *, seen: bool = False) -> list[_Message]:
+    """Return the conversation as the strictest chat template takes it; the messages given stay as they are.
+
+    Where `seen`, an answer stands between the result of a call and a user.
+    """
     found: list[_Message] = []
     for message in messages:
         role = message.get("role")
+        if seen and role == "user" and found and found[-1].get("role") == "tool":
+            found.append(_SEEN)
         if found and _is_one_with(found[-1], message):
             found[-1] = _joined(found[-1], message)
         elif message.get("content") is None and role == "assistant":
@@ -110,7 +123,7 @@ def _quick(kind: type[Any]) -> type[Any]:
         async def create(self, **given: Any) -> Any:
             """See AsyncCompletions."""
             if isinstance(given.get("messages"), list):
-                given["messages"] = in_order(given["messages"])
+                given["messages"] = in_order(given["messages"], seen=is_of_mistral(given.get("model")))
             body = {name: given[name] for name in _AS_MADE if isinstance(given.get(name), list)}
             # An empty list in its place, because the library insists on messages.
             given |= {name: cast("list[Any]", []) for name in body}

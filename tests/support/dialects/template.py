@@ -18,17 +18,19 @@ failure, whole, events = chat.failure, chat.whole, chat.events
 def check(body: Json, headers: Json) -> str | None:
     """What such a server would refuse in a request; None where it is fine."""
     messages: list[Json] = body.get("messages") or []
-    return chat.check(body, headers) or _wrong_order(messages) or _wrong_ids(messages, body["model"])
+    return chat.check(body, headers) or _wrong_order(messages) or _wrong_calls(messages, body["model"])
 
 
-def _wrong_ids(messages: list[Json], model: str) -> str | None:
+def _wrong_calls(messages: list[Json], model: str) -> str | None:
     ids: list[str] = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     if len(set(ids)) != len(ids):
         return f"ids of calls must be unique: {ids}"
-    is_nine = any(name in model.lower() for name in ("mistral", "mixtral", "devstral"))
-    if is_nine and not all(re.fullmatch(r"[a-zA-Z0-9]{9}", own) for own in ids):
+    if not any(name in model.lower() for name in ("mistral", "mixtral", "devstral")):
+        return None
+    if not all(re.fullmatch(r"[a-zA-Z0-9]{9}", own) for own in ids):
         return "Tool call IDs should be alphanumeric strings with length 9!"
-    return None
+    pairs = pairwise(message["role"] for message in messages)
+    return "Unexpected role 'user' after role 'tool'" if ("tool", "user") in pairs else None
 
 
 def _wrong_order(messages: list[Json]) -> str | None:
