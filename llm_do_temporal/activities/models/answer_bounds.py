@@ -5,6 +5,7 @@ Owns the hook in the HTTP clients of models that counts what they read, and the 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -112,20 +113,23 @@ class _Counted(httpx2.AsyncByteStream):
         self._left = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over what is left, unpacked the first time.
+        """Iterate over what is left, unpacked the first time, without the byte order mark that some servers begin with.
 
+        Libraries take the first line of a stream with such a mark for an unknown field, and drop its event.
         Libraries that have read the last event of a stream iterate again for what follows it, and drop that: a
         connection whose answer was not read to its end is closed, and the next turn would have to open another.
         """
         rest = cast("httpx2.AsyncByteStream", self._packed.stream)
         pieces = aiter(rest) if self._packed.is_stream_consumed else self._packed.aiter_bytes()
+        begins = not self._packed.is_stream_consumed
         try:
             async for piece in pieces:
                 self._left -= len(piece)
                 if self._left < 0:
                     await self.aclose()
                     raise AnswerTooLarge
-                yield piece
+                yield piece.removeprefix(BOM_UTF8) if begins else piece
+                begins = False
         finally:
             # What unpacks is closed here and now: left to the garbage collector, it may be closed in its middle.
             if isinstance(pieces, AsyncGenerator):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import TypeAdapter
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart
 from pydantic_core import PydanticSerializationError
 
@@ -22,21 +23,31 @@ from llm_do_temporal.policy.cuts import CUT, cut_reason
 _ANSWER = TypeAdapter(ModelResponse)
 _TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
 """Fields of parts that a provider fills in."""
+_NAMES = ("model_name", "provider_response_id")
+"""Fields of an answer that are a text or None, whatever a server sends there."""
+_NAME_CHARS = 500
+"""Longest such text that is kept."""
 
 
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
     """Return the answer as a history can hold it; calls of the tools `whole` may be as large as the whole answer.
 
-    Raises ModelFailed for an answer that no history can hold.
+    Raises ModelFailed for an answer that no history can hold, UnexpectedModelBehavior for one that no workflow reads.
     """
     details = whole_characters(answer.provider_details)
-    answer = replace(answer, parts=[_clean(part) for part in answer.parts], provider_details=details)
-    size = _size(answer)
-    if size > MAX_CALL_BYTES:
+    names = {name: _short(getattr(answer, name)) for name in _NAMES}
+    answer = replace(answer, parts=[_clean(part) for part in answer.parts], provider_details=details, **names)
+    kept = _dumped(answer)
+    if len(kept) > MAX_CALL_BYTES:
         answer = replace(answer, parts=_shortened(answer.parts, whole))
-        size = _size(answer)
-    if size > MAX_ANSWER_BYTES:
-        raise ModelFailed(f"the model's answer has {size} bytes; at most {MAX_ANSWER_BYTES} can be kept")
+        kept = _dumped(answer)
+    if len(kept) > MAX_ANSWER_BYTES:
+        raise ModelFailed(f"the model's answer has {len(kept)} bytes; at most {MAX_ANSWER_BYTES} can be kept")
+    try:
+        # A workflow that cannot read an answer stands still.
+        _ANSWER.validate_json(kept)
+    except ValueError as error:
+        raise UnexpectedModelBehavior(f"it cannot be read once it is kept: {error}") from error
     return answer
 
 
@@ -51,9 +62,9 @@ def without_half_call(answer: ModelResponse) -> ModelResponse:
     return replace(answer, parts=[*answer.parts[:-1], replace(last, args={CUT: reason})])
 
 
-def _size(answer: ModelResponse) -> int:
+def _dumped(answer: ModelResponse) -> bytes:
     try:
-        return len(_ANSWER.dump_json(answer))
+        return _ANSWER.dump_json(answer, warnings=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ModelFailed(f"the model's answer cannot be kept: {error}") from error
 
@@ -77,6 +88,13 @@ def _shortened(parts: Sequence[ModelResponsePart], whole: Collection[str]) -> li
 def _clean(part: ModelResponsePart) -> ModelResponsePart:
     texts = {name: whole_characters(getattr(part, name)) for name in _TEXTS if hasattr(part, name)}
     return replace(part, **texts)
+
+
+def _short(name: Any) -> str | None:
+    """Return a name that a server sent as a text; None for anything that is none."""
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    return whole_characters(name)[:_NAME_CHARS] if isinstance(name, str) else None
 
 
 def whole_characters(value: Any) -> Any:

@@ -43,9 +43,18 @@ def status_of(body: bytes) -> int | None:
     whole = cast("dict[str, Any]", read)
     is_error = "error" in (whole.get("object"), whole.get("type"))
     error = whole.get("error") or (whole if is_error else None)
-    if not error or any(whole.get(key) for key in _ANSWERS):
-        return None
-    return _status(error, whole)
+    if error and not any(whole.get(key) for key in _ANSWERS):
+        return _status(error, whole)
+    broken = _error_of_choice(whole)
+    return None if not broken else _status(broken, broken)
+
+
+def _error_of_choice(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the error in the first choice, which some gateways put there when it broke off; empty: there is none."""
+    choices: Any = whole.get("choices")
+    first: Any = choices[0] if isinstance(choices, list) and choices else None
+    error: Any = cast("Mapping[str, Any]", first).get("error") if isinstance(first, Mapping) else None
+    return cast("Mapping[str, Any]", error) if isinstance(error, Mapping) else {}
 
 
 def _status(error: object, whole: Mapping[str, Any]) -> int:

@@ -29,6 +29,7 @@ from llm_do_temporal.activities.models.answers import storable, without_half_cal
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
+from llm_do_temporal.activities.models.endings import with_known_end
 from llm_do_temporal.activities.models.failures import model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask, has_end
 from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
@@ -148,7 +149,7 @@ class TurnModel(WrapperModel):
         sent, _, parameters = asked
         if self.wrapped.provider is not None and not answer.parts and not has_end(answer):
             raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
-        answer, estimated = counted(answer, sent, parameters)
+        answer, estimated = counted(with_known_end(answer), sent, parameters)
         answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
         answer = with_plain_calls(answer, parameters, call_ids(said))
         whole = {tool.name for tool in parameters.output_tools}

@@ -92,6 +92,8 @@ class Raw:
     data: bytes
     media_type: str = "text/event-stream"
     status: int = 200
+    once: bool = False
+    """Whether the same request gets the next answer when it comes again."""
 
 
 def says(*parts: Part | str, end: End = "done", at: int | None = None, once: bool = False) -> Answer:

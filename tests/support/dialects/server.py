@@ -56,7 +56,7 @@ class Script:
         if key not in self.given:
             self.requests.append(body)
             left = self.answers.pop(0) if self.answers else Failure(400, "The script has no more answers.")
-            if isinstance(left, Answer) and left.once:
+            if not isinstance(left, Failure) and left.once:
                 return left
             self.given[key] = left
         return self.given[key]

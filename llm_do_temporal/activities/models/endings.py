@@ -1,0 +1,73 @@
+"""Ends of answers: whole, cut, or broken off by the provider.
+
+Called by the wrapper that sends model turns, before an answer enters a history. Adapters know the finish reasons of
+their own protocol; gateways and local servers send many others, and an adapter leaves out what they mean. An answer
+that its server broke off is no whole answer, whatever text has come.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import BaseToolCallPart, FinishReason, ModelResponse
+
+from llm_do_temporal.redaction.hidden_characters import cut
+
+_OTHER = re.compile(r"[^a-z]+")
+_SIGNS: tuple[tuple[FinishReason, tuple[str, ...]], ...] = (
+    (
+        "error",
+        (
+            *("error", "fail", "abort", "cancel", "interrupt", "disconnect", "timeout", "timedout", "malformed"),
+            *("insufficient", "unavailable", "overload", "incomplete", "inprogress", "queued", "unexpected", "toomany"),
+            "missing",
+        ),
+    ),
+    ("length", ("length", "maxtoken", "maxoutput", "maxnewtoken", "tokenlimit", "context", "truncat")),
+    (
+        "content_filter",
+        (
+            "filter",
+            "safety",
+            "sensitive",
+            "blocked",
+            "blocklist",
+            "prohibited",
+            "recitation",
+            "moderation",
+            "guardrail",
+        ),
+    ),
+)
+"""Pieces of words in the finish reasons of servers, by what they mean; the first that fits decides."""
+_EXACT: dict[str, FinishReason] = {"load": "error", "other": "error"}
+"""Reasons whose word is also a piece of others."""
+_REASON_CHARS = 60
+"""Longest reason of a server that an error quotes."""
+
+
+def with_known_end(answer: ModelResponse) -> ModelResponse:
+    """Return the answer, with a finish reason that means a cut in the project's words.
+
+    An answer that its provider will go on with has no end yet. Raises UnexpectedModelBehavior for one that its server
+    broke off, or that lacks the calls it announces.
+    """
+    if answer.state == "suspended":
+        return answer
+    sent = (answer.provider_details or {}).get("finish_reason")
+    reason = answer.finish_reason or (_meaning(sent) if isinstance(sent, str) else None)
+    if reason == "error":
+        words = cut(sent, _REASON_CHARS) if isinstance(sent, str) else reason
+        raise UnexpectedModelBehavior(f"its server broke it off, with the finish reason '{words}'")
+    if reason == "tool_call" and not any(isinstance(part, BaseToolCallPart) for part in answer.parts):
+        raise UnexpectedModelBehavior("it ends with tool calls, and has no tool call")
+    return replace(answer, finish_reason=reason)
+
+
+def _meaning(sent: str) -> FinishReason | None:
+    """Return what a server's reason means; None: nothing that is known, or that the answer is whole."""
+    plain = _OTHER.sub("", sent.lower())
+    found = (reason for reason, signs in _SIGNS if any(sign in plain for sign in signs))
+    return _EXACT.get(plain) or next(found, None)
