@@ -56,6 +56,33 @@ PASSING: dict[str, Raw] = {
 }
 """What may pass, and leaves the turn to the other model after a few attempts."""
 
+QUOTA: dict[str, Failure] = {
+    "no code": Failure(429, "You exceeded your current quota, please check your plan and billing details."),
+    "suspended": Failure(429, "Your account is suspended, please check your plan and billing details"),
+    "budget": Failure(429, "Budget has been exceeded! Current cost: 10.5, Max budget: 10.0"),
+    "team": Failure(429, "Your team has either used all available credits or reached its monthly spending limit."),
+    "balance": Failure(500, "Insufficient balance"),
+    "zero": Failure(429, "Quota exceeded for metric: generate_content_free_tier_requests, limit: 0"),
+}
+CONTEXT: dict[str, Failure] = {
+    "llama.cpp": Failure(
+        400, "request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it"
+    ),
+    "llama.cpp 500": Failure(500, "Context size has been exceeded."),
+    "TGI": Failure(422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096"),
+    "SGLang": Failure(400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+    "LM Studio": Failure(400, "Trying to keep the first 5000 tokens when context the overflows."),
+    "gateway 500": Failure(500, "InternalServerError: prompt is too long: 200001 tokens > 200000 maximum"),
+    "limit": Failure(400, "input length and `max_tokens` exceed context limit: 198000 + 20000 > 200000"),
+    "minute": Failure(429, "Request too large for m on tokens per min (TPM): Limit 30000, Requested 50000."),
+}
+"""Errors whose words mean a limit that no waiting changes, whatever their status."""
+SOON: dict[str, Failure] = {
+    "retry in": Failure(429, "You exceeded your current quota. Please retry in 0.1s."),
+    "remaining": Failure(429, "Rate limit: 0 requests remaining"),
+    "deadline": Failure(500, "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"),
+}
+
 
 @BOTH
 @EACH
@@ -82,6 +109,58 @@ async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to
     assert words == dict.fromkeys(FINAL, (True, True))
     asked = {one: len(providers.scripts[f"{name}-{number}"].streamed) for number, one in enumerate(FINAL)}
     assert asked == dict.fromkeys(FINAL, 1)
+
+
+@BOTH
+@pytest.mark.parametrize("adapter", ["chat", "anthropic"])
+async def test_a_limit_that_no_waiting_changes_is_known_by_its_words(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    expected = {
+        **dict.fromkeys(QUOTA, "has no quota left"),
+        **dict.fromkeys(CONTEXT, "was told more than it can take"),
+    }
+    failures = {**QUOTA, **CONTEXT}
+    names = {one: f"limit-{adapter}-{live}-{number}".lower() for number, one in enumerate(failures)}
+    place.workshop(
+        models={name: providers.alias(adapter, name, failures[one]) for one, name in names.items()},
+        live_text=live,
+        model_settings=ROOM,
+    )
+    for name in names.values():
+        place.worker(name, name)
+    came = dict(zip(names, await asyncio.gather(*(place.outcome(name) for name in names.values())), strict=True))
+    assert {one: came[one][1] for one, words in expected.items() if words not in came[one][1]} == {}
+    assert {len(providers.scripts[name].streamed) for name in names.values()} == {1}
+
+
+async def test_a_limit_that_is_over_soon_is_waited_for(place: Place, providers: Providers) -> None:
+    names = {one: f"soon-{number}" for number, one in enumerate(SOON)}
+    aliases = {name: providers.alias("chat", name, SOON[one]) for one, name in names.items()}
+    place.workshop(models={**aliases, "other": providers.alias("chat", "soon-other", *[says("By the other.")] * 3)})
+    for name in names.values():
+        place.worker(name, f"{name},other")
+    came = await asyncio.gather(*(place.outcome(name) for name in names.values()))
+    assert came == [("By the other.", "")] * len(names)
+    assert {len(providers.scripts[name].streamed) for name in names.values()} == {2}
+
+
+async def test_an_answer_that_a_library_does_not_expect_is_left_to_the_other_model(
+    place: Place, providers: Providers
+) -> None:
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {"input_tokens": 9}}
+    call = {"functionCall": {"name": None, "args": {}}}
+    odd = {
+        "anthropic-text": raw(json.dumps({**message, "content": "Text.", "stop_reason": "end_turn"})),
+        "anthropic-null": raw(json.dumps({**message, "content": [None], "stop_reason": "end_turn"})),
+        "google-null": raw(json.dumps({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})),
+    }
+    aliases = {name: providers.alias(name.partition("-")[0], name, *[answer] * 3) for name, answer in odd.items()}
+    other = providers.alias("chat", "unexpected-other", *[says("By the other.")] * 3)
+    place.workshop(models={**aliases, "other": other}, live_text=False, model_settings=ROOM)
+    for name in odd:
+        place.worker(name, f"{name},other")
+    assert await asyncio.gather(*(place.outcome(name) for name in odd)) == [("By the other.", "")] * len(odd)
 
 
 @BOTH

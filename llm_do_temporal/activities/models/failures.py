@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import cast
 
 from pydantic_ai.exceptions import (
+    AgentRunError,
     ModelAPIError,
     ModelAuthenticationError,
     ModelConnectionError,
@@ -77,6 +78,28 @@ class _Kind:
         return not self.statuses or (isinstance(error, ModelHTTPError) and error.status_code in self.statuses)
 
 
+_NO_WAITING: tuple[tuple[type[ModelAPIError], re.Pattern[str]], ...] = (
+    (
+        ModelQuotaExceededError,
+        re.compile(
+            r"exceeded (your|its|the) current quota|insufficient[ _](balance|quota|credits?|funds)"
+            r"|budget[ _](has been )?exceeded|exceededbudget|spending limit|out of credits|credit balance|more credits"
+            r"|billing details|used all available credits|余额不足|quota.*\blimit: 0\b"
+        ),
+    ),
+    (
+        ModelContextWindowExceededError,
+        re.compile(
+            r"exceed\w* (the )?(\w+ ){0,2}context|context[ _]?(size|length|window|limit)[ _]?(has been )?exceed"
+            r"|contextwindowexceeded|(maximum|model's) context length|context the overflows|prompt is too long"
+            r"|inputs?` tokens \+|input is too long|input token count|input tokens exceeded"
+            r"|request too large .*(tokens|tpm)"
+        ),
+    ),
+)
+"""Words of errors that no waiting changes, whatever their status, by the error that they are."""
+_COMES_BACK = re.compile(r"(try again|retry) (in|after)\b")
+"""Words of a limit that is over soon."""
 _PASSING_5XX = (500, 502, 503, 504, 507, *range(520, 531))
 _OTHERS = "or name another model behind it: `model: [this, other]`"
 _KINDS = (
@@ -157,7 +180,7 @@ def model_failure(
     `attempt` counts from 1. With `tries` the workflow has other models to ask: then so many attempts are enough, and
     one where the provider lets wait. `since` is the time of the first attempt; None: attempts alone count.
     """
-    kind = next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
+    kind = _kind_by_words(error) or next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
     code = error.status_code if isinstance(error, ModelHTTPError) else UNNAMED
     status = "" if code in (HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
     message = f"model '{model}' {kind.what}: {said(error)}{status}"
@@ -175,6 +198,17 @@ def model_failure(
     if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and _lets_wait(error))):
         return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
     return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=tries is not None))
+
+
+def _kind_by_words(error: ModelAPIError) -> _Kind | None:
+    """Return the kind of a limit that the provider's words name; None: they name none, or one that is over soon."""
+    if not isinstance(error, ModelHTTPError) or error.status_code in (401, 402, 403, 404):
+        return None
+    words = said(error).lower()
+    if error.retry_after or _COMES_BACK.search(words):
+        return None
+    found = next((kind for kind, pattern in _NO_WAITING if pattern.search(words)), None)
+    return None if found is None else next(kind for kind in _KINDS if kind.errors == (found,))
 
 
 def _is_over(since: datetime | None) -> bool:
@@ -221,7 +255,9 @@ def unusable_when_unread(model: Model) -> Generator[None]:
     """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except AgentRunError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if model.provider is None:
             raise
         words = f"it cannot be read: {type(error).__name__}: {error}"
