@@ -22,8 +22,6 @@ from temporalio.runtime import (
 )
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.views.memos import asked_in_all, read_listing
-from llm_do_temporal.client.views.server_list import attribute_of, every_part
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, worker_label
@@ -103,6 +101,10 @@ async def count_pending(client: Client) -> Counter[Asker]:
 
     Approvals that a run's memo has no room for, or hides, count for the run's first worker. Raises RPCError.
     """
+    # Most services count nothing.
+    from llm_do_temporal.client.views.memos import asked_in_all, read_listing
+    from llm_do_temporal.client.views.server_list import attribute_of, every_part
+
     found: Counter[Asker] = Counter()
     async for info in (info async for part in every_part(client, _OPEN) for info in part.found):
         listed = await read_listing(info, client.data_converter)

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded, names_server
 from llm_do_temporal.client.embedded.server import embedded_server, running_host, served_since
 from llm_do_temporal.encryption.keys import key_ring
@@ -20,6 +20,9 @@ from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.messages.base import TASK_QUEUE
 from llm_do_temporal.policy.shell import Isolation
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import LlmDoClient
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ async def open_session(
     started, which takes seconds; not where it runs already. Raises ConnectionFailed, UsageError for a
     configuration that cannot be used, WorkshopNotFound.
     """
+    # A worker service has this module, too, and needs no client.
+    from llm_do_temporal.client.client import LlmDoClient
+
     # Before a server is started whose services would have the same keys.
     key_ring()
     if names_server(connection):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.desk import record_at_desk
-from llm_do_temporal.activities.evaluations.cases import EvaluationActivities
+from llm_do_temporal.activities.evaluations.cases import EvaluationActivities, ReadCase
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.inputs import InputActivities
@@ -51,12 +52,12 @@ from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.activities.runtime.moved_files import stand_in
 from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.activities.runtime.spans import SpanInterceptor
-from llm_do_temporal.client.evaluations.cases import CaseReader
 from llm_do_temporal.definitions.workshop.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.experiments.evaluations import CaseReading
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
@@ -254,7 +255,7 @@ def file_activities(
     delegation = DelegationActivities(workshop, blobs)
     external = ExternalActivities(workshop, client)
     reviews = ReviewActivities(workshop, blobs)
-    evaluations = EvaluationActivities(workshop, blobs, CaseReader(client, blobs).read)
+    evaluations = EvaluationActivities(workshop, blobs, _case_reader(client, blobs))
     return [
         definitions.load_run,
         definitions.load_worker,
@@ -289,6 +290,21 @@ def file_activities(
         evaluations.judge_case,
         evaluations.collect_results,
     ]
+
+
+def _case_reader(client: Client, blobs: BlobStore) -> ReadCase:
+    """Return the reader of an evaluation's cases, which is loaded for the first of them."""
+
+    @cache
+    def loaded() -> ReadCase:
+        from llm_do_temporal.client.evaluations.cases import CaseReader
+
+        return CaseReader(client, blobs).read
+
+    async def read(run: str) -> CaseReading:
+        return await loaded()(run)
+
+    return read
 
 
 def _with_quick_converter(client: Client) -> Client:

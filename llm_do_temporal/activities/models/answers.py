@@ -11,16 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from pydantic import TypeAdapter
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ModelResponsePart, ToolCallPart
 from pydantic_core import PydanticSerializationError
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.cuts import CUT, cut_reason
 
-_ANSWER = TypeAdapter(ModelResponse)
 _TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
 """Fields of parts that a provider fills in."""
 _NAMES = ("model_name", "provider_response_id")
@@ -45,7 +43,7 @@ def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResp
         raise ModelFailed(f"the model's answer has {len(kept)} bytes; at most {MAX_ANSWER_BYTES} can be kept")
     try:
         # A workflow that cannot read an answer stands still.
-        _ANSWER.validate_json(kept)
+        ModelMessagesTypeAdapter.validate_json(kept)
     except ValueError as error:
         raise UnexpectedModelBehavior(f"it cannot be read once it is kept: {error}") from error
     return answer
@@ -64,7 +62,7 @@ def without_half_call(answer: ModelResponse) -> ModelResponse:
 
 def _dumped(answer: ModelResponse) -> bytes:
     try:
-        return _ANSWER.dump_json(answer, warnings=False)
+        return ModelMessagesTypeAdapter.dump_json([answer], warnings=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ModelFailed(f"the model's answer cannot be kept: {error}") from error
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
-from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -27,7 +26,7 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 
-from llm_do_temporal.activities.models.reuse.turn_keys import key_of_conversation, key_of_offer
+from llm_do_temporal.activities.models.reuse.turn_keys import key_of_conversation, key_of_offer, parameters_adapter
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
@@ -48,7 +47,6 @@ KEPT_CONVERSATIONS = 1_000
 KEPT_CHARACTERS = 64 * 1024 * 1024
 """Text of conversations kept at hand in one process; those used longest ago leave first."""
 _LEFT_OUT = "(The first {count} turns of this conversation are left out: it has become too long to repeat.)"
-_PARAMETERS = TypeAdapter(ModelRequestParameters)
 
 
 @dataclass
@@ -300,7 +298,7 @@ async def _decoded(payloads: list[Payload], *, number: int) -> Request:
     part = ConversationPart.model_validate(settings.get(CONVERSATION_SETTING) or {"number": number})
     messages = ModelMessagesTypeAdapter.validate_python(given["messages"])
     has_tools = part.after is None or part.retooled
-    parameters = _PARAMETERS.validate_python(given["model_request_parameters"]) if has_tools else None
+    parameters = parameters_adapter().validate_python(given["model_request_parameters"]) if has_tools else None
     return Request(part, messages, parameters or ModelRequestParameters())
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
-from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.usage import RequestUsage
 
 from llm_do_temporal.messages.budget import Saved
 from llm_do_temporal.messages.conversation import REUSED, TURN_KEYS, TurnKeys
 from llm_do_temporal.messages.experiments.forks import RecordedTurn
 from llm_do_temporal.messages.experiments.source import ForkSource, Reused
-
-_ANSWER = TypeAdapter(ModelResponse)
 
 
 def keyed(answer: ModelResponse, key: str) -> ModelResponse:
@@ -26,7 +23,7 @@ def keyed(answer: ModelResponse, key: str) -> ModelResponse:
 
 def reused(recorded: RecordedTurn, fork: ForkSource) -> ModelResponse:
     """Return the recorded answer as that of a turn which costs nothing, with its origin and what it has saved."""
-    answer = _ANSWER.validate_python(recorded.answer)
+    answer = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([recorded.answer])[0])
     spent = answer.usage
     origin = Reused(
         run=fork.run,
