@@ -29,7 +29,7 @@ from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.embedded.server import running_host
+from llm_do_temporal.client.embedded.server import host_failure, running_host
 from llm_do_temporal.client.views.event_order import Sequence
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import failed_items, with_counts
@@ -332,12 +332,15 @@ async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _guard(session: Session) -> NoReturn:
-    """Notice that the embedded server is gone: a long poll would wait for it in vain. Raises ConnectionLost."""
+    """Notice that the embedded server is gone: a long poll would wait for it in vain.
+
+    Raises ConnectionLost, and UsageError where it has ended because the workshop cannot be served.
+    """
     workshop = session.workshop
     while session.embedded and workshop is not None:
         host = running_host(workshop)
         if host is None or host.address != session.address:
-            raise ConnectionLost("the embedded server has stopped")
+            raise host_failure(workshop) or ConnectionLost("the embedded server has stopped")
         await asyncio.sleep(_GUARD_SECONDS)
     while True:
         await asyncio.Event().wait()

@@ -23,6 +23,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
+from llm_do_temporal.client.embedded.restarts import Restarts
 from llm_do_temporal.client.embedded.server import (
     DEFAULT_PORT,
     HostInfo,
@@ -35,6 +36,7 @@ from llm_do_temporal.client.embedded.server import (
     state_folder,
     unlikely_address,
     user_cache,
+    write_host_failure,
     write_host_info,
 )
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
@@ -70,6 +72,8 @@ class Host:
         self._folder = state_folder(settings.workshop)
         self._stop = asyncio.Event()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._server_restarts = Restarts("Temporal server", self._folder / "server.log")
+        self._service_restarts = Restarts("worker service", self._folder / "service.log")
         self.hidden_ui: str | None = None
         """`host:port` of the Temporal UI itself, which checks nothing; None where there is none."""
 
@@ -78,14 +82,22 @@ class Host:
         self._stop.set()
 
     async def run(self, ready: Callable[[HostInfo], None] | None = None) -> None:
-        """Serve; `ready` is called once the server answers. Raises UsageError when another host serves here."""
+        """Serve; `ready` is called once the server answers.
+
+        Raises UsageError when another host serves here, or the server or the service ends again and again.
+        """
         with ExitStack() as stack:
             async with self._server(stack) as (info, client):
                 self._start_service(info)
                 write_host_info(self._settings.workshop, info)
                 if ready is not None:
                     ready(info)
-                await self._watch(info, client, stack)
+                try:
+                    await self._watch(info, client, stack)
+                except LlmDoError as error:
+                    # For commands that wait; before the host can no longer be found.
+                    write_host_failure(self._settings.workshop, error)
+                    raise
 
     @asynccontextmanager
     async def server_alone(self) -> AsyncGenerator[HostInfo]:
@@ -102,7 +114,8 @@ class Host:
         await self._take_over(stack)
         check_database(self._folder)
         mend_modes(self._folder)
-        (self._folder / "host.json").unlink(missing_ok=True)
+        for left in ("host.json", "host.failure"):
+            (self._folder / left).unlink(missing_ok=True)
         try:
             yield await self._open()
         finally:
@@ -150,10 +163,12 @@ class Host:
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
+        self._server_restarts.begin()
         self._children["server"] = spawn(server_command(info.address, database, self.hidden_ui), log, private=True)
         return await await_server(self._children["server"], info.address, database, log)
 
     def _start_service(self, info: HostInfo) -> None:
+        self._service_restarts.begin()
         command = service_command(self._settings.workshop, info.address)
         self._children["service"] = spawn(command, self._folder / "service.log")
 
@@ -161,17 +176,33 @@ class Host:
         idle = 0.0
         while not self._stop.is_set():
             if self._children["server"].poll() is not None:
-                client = await self._start_server(info)
-            if self._children["service"].poll() is not None:
+                client = await self._restart_server(info) or client
+            code = self._children["service"].poll()
+            if code is not None and not await self._paused(self._service_restarts.delay_after(code)):
                 self._start_service(info)
             idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
             if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
                 return
-            try:
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
+            await self._paused(_POLL_SECONDS)
+
+    async def _restart_server(self, info: HostInfo) -> Client | None:
+        """Start the server again. Return None where it has not come up, or the host is told to stop meanwhile."""
+        if await self._paused(self._server_restarts.delay_after(self._children["server"].poll())):
+            return None
+        try:
+            return await self._start_server(info)
+        except ConnectionFailed:
+            # One that does not answer is of no use to anybody.
+            self._children["server"].kill()
+            await asyncio.to_thread(self._children["server"].wait)
+            return None
+
+    async def _paused(self, seconds: float) -> bool:
+        """Wait for so long, or until the host is told to stop. Return whether it is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        return self._stop.is_set()
 
     async def _unused(self, client: Client) -> bool:
         if self._settings.kind == "dev":

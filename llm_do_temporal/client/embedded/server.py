@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Literal
 
-from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.storage.private_files import make_private, open_private, write_private
 
@@ -108,6 +108,21 @@ def served_since(workshop: Path) -> datetime | None:
 def write_host_info(workshop: Path, info: HostInfo) -> None:
     """Write down for other processes where the host can be reached."""
     write_private(state_folder(workshop) / "host.json", json.dumps(asdict(info)))
+
+
+def write_host_failure(workshop: Path, error: LlmDoError) -> None:
+    """Keep the reason why the host ends, for the commands that use it."""
+    told = json.dumps({"message": str(error), "next_step": error.next_step})
+    write_private(state_folder(workshop) / "host.failure", told)
+
+
+def host_failure(workshop: Path) -> UsageError | None:
+    """Return the reason why the last host of the workshop has ended; None: it left as usual, or was killed."""
+    try:
+        told = json.loads((state_folder(workshop) / "host.failure").read_text(encoding="utf-8"))
+        return UsageError(str(told["message"]), next_step=told["next_step"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 @asynccontextmanager
@@ -194,6 +209,9 @@ def _ignore_terminal() -> None:
 
 
 def _give_up(folder: Path) -> None:
+    failed = host_failure(folder.parent)
+    if failed is not None:
+        raise failed
     log = folder / "host.log"
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.exists() else []
     reason = (
