@@ -10,9 +10,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
 from temporalio.client import WorkflowFailureError
@@ -48,7 +49,7 @@ _TROUBLE_SECONDS = 3.0
 _TELL_SECONDS = 0.1
 _NAMED_ITEMS = 10
 """Failed items that an error names at most."""
-_SETTLE_SECONDS = 2.0
+SETTLE_SECONDS = 2.0
 """Longest wait for the other questions of a turn, or for the last news of children, before going on without."""
 
 T = TypeVar("T")
@@ -187,7 +188,7 @@ class _RunSession:
     async def _pump(self, follower: Follower, sequence: Sequence, news: asyncio.Event) -> None:
         events = follower.events()
         while True:
-            patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+            patience = None if follower.view.status == "running" else SETTLE_SECONDS
             try:
                 async with asyncio.timeout(patience):
                     event = await anext(events)
@@ -224,13 +225,7 @@ class _RunSession:
 
     async def _until_question(self, session: Session, view: RunView, news: asyncio.Event) -> RunOutcome:
         """Wait for the first questions, print how to answer them, and leave."""
-        while not view.pending:
-            await news.wait()
-            news.clear()
-        await _settle(view, news)
-        pending = await session.client.approvals(self._run)
-        if not pending:
-            return await self._until_question(session, view, news)
+        pending = await first_questions(view, news, partial(session.client.approvals, self._run))
         _say_questions(pending, self._location, session)
         shown = tuple(one.as_json() for one in pending)
         return RunOutcome(self._run, "waiting", exit_code=WAITING, pending=shown, **seen_of(view))
@@ -286,10 +281,32 @@ def _some_of(names: list[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+async def first_questions(
+    view: RunView, news: asyncio.Event, read: Callable[[], Awaitable[list[Question]]]
+) -> list[Question]:
+    """Return what `read` finds, once that is any question; it is called only when the run's history has an open one.
+
+    A question may be answered already, and the run not have noted it: where its service has ended in between, until
+    there is another. Then `read` is called again at the next news, and without any after SETTLE_SECONDS.
+    """
+    while True:
+        while not view.pending:
+            await news.wait()
+            news.clear()
+        await _settle(view, news)
+        found = await read()
+        if found:
+            return found
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await news.wait()
+        news.clear()
+
+
 async def _settle(view: RunView, news: asyncio.Event) -> None:
     """Wait for the rest of the questions of the same turn, which reach the desk one by one."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_SETTLE_SECONDS):
+        async with asyncio.timeout(SETTLE_SECONDS):
             while len(view.pending) < sum(len(node.waiting) for node in view.nodes.values()):
                 await news.wait()
                 news.clear()
