@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -200,8 +199,15 @@ async def _make_room(workshop: Path) -> None:
         )
     if host is not None:
         say("taking over from the background server of this workshop …")
-        with suppress(ProcessLookupError):
+        try:
             os.kill(host.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass  # it has left just now
+        except PermissionError:
+            raise UsageError(
+                f"another account of this machine serves this workshop (process {host.pid})",
+                next_step="Have that account stop it, or use it as it is.",
+            ) from None
     deadline = time.monotonic() + _TAKEOVER_SECONDS
     while not host_lock_is_free(state_folder(workshop)):
         if time.monotonic() > deadline:

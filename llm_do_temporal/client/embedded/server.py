@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
@@ -33,6 +33,7 @@ UI_PORT_OFFSET = 1000
 START_SECONDS = 90
 """A host and its server, at a cold start on a slow disk; they usually take two seconds."""
 _POLL_SECONDS = 0.05
+_MAX_PID = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,31 @@ def running_host(workshop: Path) -> HostInfo | None:
     folder = state_folder(workshop)
     if host_lock_is_free(folder):
         return None
-    try:
-        info = HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    info = _read_info(folder)
+    if not isinstance(info, HostInfo):
         return None
     # A host that was killed leaves its file behind, and its port may be another workshop's by now.
     return info if process_exists(info.pid) else None
+
+
+def _read_info(folder: Path) -> HostInfo | str | None:
+    """Return what `host.json` says; a text, what is wrong with it, where it is damaged; None where there is none."""
+    try:
+        told: Any = json.loads((folder / "host.json").read_bytes())
+        pid, address, ui, kind = told["pid"], told["address"], told["ui"], told["kind"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return "it is no description of a host"
+    # A signal to 0 or to a negative number reaches many processes.
+    if type(pid) is not int or not 0 < pid <= _MAX_PID:
+        return "its 'pid' is not the number of a process"
+    host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    if host != "127.0.0.1" or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536):
+        return "its 'address' is not a port of this machine"
+    if kind not in ("dev", "background") or not isinstance(ui, str | None):
+        return "its 'kind' or 'ui' is not what a host writes"
+    return HostInfo(pid, address, ui, kind)
 
 
 def served_since(workshop: Path) -> datetime | None:
@@ -212,6 +232,12 @@ def _give_up(folder: Path) -> None:
     failed = host_failure(folder.parent)
     if failed is not None:
         raise failed
+    wrong = _read_info(folder)
+    if isinstance(wrong, str) and not host_lock_is_free(folder):
+        raise ConnectionFailed(
+            f"{STATE_FOLDER}/host.json is damaged: {wrong}; a host holds {STATE_FOLDER}/host.lock, and cannot be found",
+            next_step="Stop the `dev` of this workshop, or the process `llm_do_temporal.client.embedded.host`.",
+        )
     log = folder / "host.log"
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.exists() else []
     reason = (
@@ -263,9 +289,11 @@ def unlikely_address() -> str:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process with this id runs."""
+    """Whether a process with this id runs, of this account or another."""
     try:
         os.kill(pid, 0)
-    except OSError:
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        return True
     return True

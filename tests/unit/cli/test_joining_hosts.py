@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from llm_do_temporal.client.embedded import server
 from llm_do_temporal.client.embedded.server import (
     HostInfo,
+    arrived_host,
     host_lock_is_free,
     locked,
+    process_exists,
     running_host,
     state_folder,
     write_host_info,
 )
+from llm_do_temporal.errors import ConnectionFailed
 
 
 def info(pid: int) -> HostInfo:
@@ -46,6 +53,65 @@ def test_a_host_that_arrives_is_not_taken_for_the_one_that_was_killed(tmp_path: 
     write_host_info(tmp_path, info(finished_pid))
     with locked(state_folder(tmp_path) / "host.lock"):
         assert running_host(tmp_path) is None
+
+
+DAMAGED: list[Any] = [
+    "",
+    "{",
+    "\ufeff\x00",
+    "[1]",
+    "null",
+    {},
+    {"pid": 0},
+    {"pid": -1},
+    {"pid": True},
+    {"pid": "12"},
+    {"pid": 1.0},
+    {"pid": None},
+    {"pid": 10**30},
+    {"address": None},
+    {"address": "example.com:7233"},
+    {"address": "127.0.0.1:"},
+    {"address": "127.0.0.1:0"},
+    {"address": "127.0.0.1:9999999999"},
+    {"kind": "other"},
+    {"ui": 5},
+]
+
+
+@pytest.mark.parametrize("told", DAMAGED)
+async def test_a_damaged_description_is_no_host_and_is_named_when_nothing_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | dict[str, Any]
+) -> None:
+    monkeypatch.setattr(server, "START_SECONDS", 0)
+    whole = json.dumps(asdict(info(os.getpid())) | told) if isinstance(told, dict) and told else told or ""
+    folder = state_folder(tmp_path)
+    (folder / "host.json").write_text(str(whole), encoding="utf-8")
+    with locked(folder / "host.lock"):
+        assert running_host(tmp_path) is None
+        with pytest.raises(ConnectionFailed, match=r"\.llm-do/host\.json is damaged: it") as found:
+            await arrived_host(tmp_path)
+    assert found.value.next_step is not None
+    assert await arrived_host(tmp_path) is None
+
+
+def test_a_process_of_another_account_is_one_that_runs() -> None:
+    if os.getuid() != 0:
+        assert process_exists(1)
+        return
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            os.setuid(65_534)
+            code = 0 if process_exists(os.getppid()) else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_process_that_has_ended_does_not_run(finished_pid: int) -> None:
+    assert not process_exists(finished_pid)
 
 
 def test_commands_that_look_at_the_same_moment_do_not_take_each_other_for_a_host(tmp_path: Path) -> None:
