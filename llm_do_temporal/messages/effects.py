@@ -241,6 +241,8 @@ class CommandPreview(Message):
     isolated: bool
     files: tuple[SeenFile, ...] | None = None
     """Files among the words of the command; None if an earlier version looked."""
+    note: str = ""
+    """Reason why the command can make no files in some folders, and what to do; empty where it can."""
 
 
 class SnapshotInput(Message):

@@ -156,6 +156,8 @@ class SeenFolders:
     layered: Mapping[str, LayerMount] = field(default_factory=dict[str, LayerMount])
     """Mounts of those that are seen through a layer, by their virtual paths. What is written there becomes part of the
     layer, where definitions are reviewed by themselves, so of them nothing but the product's own state is held back."""
+    judged: bool = False
+    """Whether these take what is written for no layer, but for the real files: what defines is read-only there, too."""
     steady: Steady | None = None
     """Files that may be mounted by themselves; None: all."""
 
@@ -173,17 +175,19 @@ def isolated(seen: SeenFolders, protection: Protection, *, cwd: str, network: bo
         for folder in folders:
             mount = seen.layered.get(folder.place.path)
             readonly = folder.place.mount.readonly
+            judged = mount is not None and seen.judged
             plan = plan_mounts(
                 folder.descriptor,
                 folder.in_workshop,
                 folder.inside,
-                readonly=readonly or mount is not None,
+                readonly=readonly or (mount is not None and not judged),
                 protection=protection,
                 opened=opened,
                 steady=seen.steady,
+                overlaid=judged,
             )
             if mount is not None and not (readonly and mount.is_unchanged):
-                plan = _over_layer(plan, folder, mount)
+                plan = _over_layer(plan, folder, mount, judged=judged)
                 options += mount.overlay.options(folder.descriptor, folder.inside, readonly=readonly)
                 descriptors += [folder.descriptor] if mount.overlay.takes_base else []
             options += _mounted(folder, plan, None if mount is None else mount.names)
@@ -248,10 +252,12 @@ def _sendable(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-def _over_layer(plan: MountPlan, folder: IsolatedFolder, mount: LayerMount) -> MountPlan:
-    """Return what is left of the plan of a folder that is seen through a layer: hidden folders that are seen there."""
+def _over_layer(plan: MountPlan, folder: IsolatedFolder, mount: LayerMount, *, judged: bool) -> MountPlan:
+    """Return what is left of the plan of a folder that is seen through a layer: hidden folders that are seen there,
+    and where it is `judged`, all that is mounted upon it."""
     hidden = [one for one in plan.hidden if mount.shows_base(one.removeprefix(folder.inside).lstrip("/"))]
-    return MountPlan(hidden=hidden, held_back=[one for one in plan.held_back if one in hidden])
+    binds = plan.binds if judged else []
+    return MountPlan(binds=binds, hidden=hidden, held_back=[one for one in plan.held_back if one in hidden])
 
 
 def _mounted(folder: IsolatedFolder, plan: MountPlan, names: Sequence[str] | None = None) -> Iterator[str]:

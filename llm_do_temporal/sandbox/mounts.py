@@ -10,6 +10,9 @@ puts one in the place of another by renaming a folder above it. So each folder i
   folders on the way to it are mounted upon themselves, as a mount point cannot be renamed;
 - open: writable as a whole.
 
+Where a closed folder lies under an overlay, whose work is judged once the command has ended, what defines is mounted
+upon the overlay, read-only, and single files need no mounts.
+
 Upon all of these, wherever they lie, the product's own state folders are hidden, and so are folders that could not be
 looked into, as there may be such state in them. Outside of the folders that are for what workers write, all is closed.
 
@@ -129,6 +132,8 @@ class _Mounting:
     opened: ExitStack
     left: int
     steady: Steady | None = None
+    overlaid: bool = False
+    """Whether the folder is an overlay, in which all is writable upon which nothing is mounted."""
     later: list[tuple[_Entry, int, str]] = field(default_factory=list)
     """Mounts for which there may be no room: entry, open folder, path inside."""
 
@@ -162,20 +167,21 @@ def plan_mounts(
     protection: Protection,
     opened: ExitStack,
     steady: Steady | None = None,
+    overlaid: bool = False,
 ) -> MountPlan:
     """Plan the mounts of the file or folder `descriptor` at `inside`; `in_workshop` is its path below the workshop.
 
     Files that the plan opens stay open as long as `opened`. `steady` are those that are mounted by themselves; others
-    are read-only; None: all.
+    are read-only; None: all. Where the folder is `overlaid`, it is mounted already, as an overlay.
     """
     plan = MountPlan()
     top = _looked_at_top(descriptor, in_workshop, _Look(protection, MAX_ENTRIES), readonly=readonly)
     if top.access is _Access.HIDDEN and not stat.S_ISDIR(top.mode):
         return plan
-    mounting = _Mounting(plan, opened, most_binds(), steady)
+    mounting = _Mounting(plan, opened, most_binds(), steady, overlaid)
     if top.access is _Access.PINNED:
         plan.binds += _pinned(top, descriptor, inside, mounting)
-    elif not top.is_hidden:
+    elif not top.is_hidden and not overlaid:
         plan.binds.append(Bind(descriptor, inside, writable=top.access is _Access.OPEN))
     if top.access is _Access.CLOSED:
         _mount_upon_closed(top, descriptor, inside, mounting)
@@ -267,7 +273,7 @@ def _access_of_protected(name: str, path: str, mode: int, protection: Protection
 
 
 def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mounting) -> None:
-    """Mount writable entries upon closed folders, those further up first."""
+    """Mount the entries upon closed folders that differ from these, those further up first."""
     plan = mounting.plan
     waiting = deque([(top, descriptor, inside)])
     while waiting:
@@ -275,7 +281,10 @@ def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mou
         for child in folder.children:
             at = f"{where}/{child.name}"
             # A link, a socket or a pipe keeps its place in the read-only folder.
-            if not _differs_from_closed(child) or not (stat.S_ISDIR(child.mode) or stat.S_ISREG(child.mode)):
+            if not _differs(child, mounting) or not (stat.S_ISDIR(child.mode) or stat.S_ISREG(child.mode)):
+                continue
+            if child.access is _Access.READ_ONLY and stat.S_ISREG(child.mode):
+                mounting.later.append((child, folder_descriptor, at))
                 continue
             found = mounting.open(child, folder_descriptor)
             if found is None or not mounting.is_steady(found):
@@ -285,14 +294,16 @@ def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mou
             elif child.access is _Access.PINNED:
                 plan.binds += _pinned(child, found, at, mounting)
             else:
-                plan.binds.append(Bind(found, at, writable=True))
+                plan.binds.append(Bind(found, at, writable=child.access is _Access.OPEN))
 
 
-def _differs_from_closed(entry: _Entry) -> bool:
-    """Return whether anything there is writable."""
+def _differs(entry: _Entry, mounting: _Mounting) -> bool:
+    """Return whether anything there needs a mount: it is writable, or upon an overlay is not."""
     if entry.access is _Access.CLOSED:
-        return any(map(_differs_from_closed, entry.children))
-    return entry.access in (_Access.OPEN, _Access.PINNED)
+        return any(_differs(child, mounting) for child in entry.children)
+    if not mounting.overlaid:
+        return entry.access in (_Access.OPEN, _Access.PINNED)
+    return not entry.is_hidden and (entry.access is not _Access.OPEN or stat.S_ISDIR(entry.mode))
 
 
 def _pinned(entry: _Entry, descriptor: int, inside: str, mounting: _Mounting) -> list[Bind]:

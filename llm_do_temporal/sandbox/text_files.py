@@ -16,6 +16,7 @@ from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.line_ends import is_replaced, replaced
+from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, Spot, WorkshopFiles, diff_of
@@ -85,15 +86,17 @@ class TextFiles:
     def _unprotected(self, place: Place) -> Callable[[str], None]:
         """Return a check that raises SandboxRefusal for a file that defines: the call was not judged as writing one."""
 
-        def check(in_workshop: str) -> None:
-            if protection_of(self._workshop).protects(in_workshop):
-                raise SandboxRefusal(
-                    f"'{place.path}' is one of the files that define workers; writing it needs the capability "
-                    "sandbox.write.definitions",
-                    next_step="Write to another file. Workers are made with worker_create, where that is enabled.",
-                )
+        return lambda in_workshop: check_defines_nothing(place, in_workshop, protection_of(self._workshop))
 
-        return check
+
+def check_defines_nothing(place: Place, in_workshop: str, protection: Protection) -> None:
+    """Raise SandboxRefusal where the file at `place`, with this path below the workshop, is a definition."""
+    if protection.protects(in_workshop):
+        raise SandboxRefusal(
+            f"'{place.path}' is one of the files that define workers; writing it needs the capability "
+            "sandbox.write.definitions",
+            next_step="Write to another file. Workers are made with worker_create, where that is enabled.",
+        )
 
 
 def _changed(place: Place, spot: Spot, compute: Compute, expected: SeenFile | None, *, apply: bool) -> FileChange:
@@ -105,9 +108,7 @@ def _changed(place: Place, spot: Spot, compute: Compute, expected: SeenFile | No
     new = compute(place, old)
     data = _encode(new, place)
     check_size(place, len(data))
-    if old is not None and not old.mode & 0o222:
-        # Replacing works without write permission; somebody took it away from everybody on purpose.
-        raise EffectFailed(f"'{place.path}' is write-protected", next_step="Write to another file.")
+    check_not_write_protected(place, old)
     seen = seen_old(place, spot.in_workshop, old, data)
     if apply and (old is None or old.data != data):
         check_as_shown(expected, seen)
@@ -115,6 +116,13 @@ def _changed(place: Place, spot: Spot, compute: Compute, expected: SeenFile | No
     return FileChange(
         path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new), seen=seen
     )
+
+
+def check_not_write_protected(place: Place, old: OldFile | None) -> None:
+    """Raise EffectFailed for a file that nobody may write to; None: there is no file yet."""
+    if old is not None and not old.mode & 0o222:
+        # Replacing works without write permission; somebody took it away from everybody on purpose.
+        raise EffectFailed(f"'{place.path}' is write-protected", next_step="Write to another file.")
 
 
 def _is_as_agreed(expected: SeenFile | None, spot: Spot, old: OldFile) -> bool:

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from llm_do_temporal.errors import RunAborted, RunCancelled
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
 from tests.support.runs.place import Place
@@ -69,6 +70,23 @@ async def test_a_question_shows_the_exact_command_and_where_it_would_run(place: 
     await place.client.result(run)
     assert main.requests[-1].results("shell")[0].data["exit_code"] == 0
     assert (place.folder / "files/out/two words.txt").exists()
+
+
+async def test_what_an_approved_command_makes_is_judged_as_write_file_would_be(place: Place) -> None:
+    place.workshop(sandbox={"root": "."})
+    place.write("data/a.txt", "")
+    main = with_shell(place, shell("touch data/new.txt data/new.worker"), "Done.")
+    run = await place.start("main")
+    (one,) = await place.pending(run)
+    assert one.request.summary == "shell touch data/new.txt data/new.worker"
+    await place.decide(run)
+    await place.client.result(run)
+    (answer,) = main.requests[-1].results("shell")
+    assert answer.data["exit_code"] == 0
+    assert (place.folder / "data/new.txt").exists()
+    if working_bwrap() is not None:
+        assert "'/data/new.worker' is one of the files that define workers" in answer.data["note"]
+        assert not (place.folder / "data/new.worker").exists()
 
 
 async def test_a_rejected_command_does_not_run(place: Place) -> None:

@@ -129,10 +129,17 @@ async def test_a_workshop_among_the_folders_of_the_system_shows_its_files_only(
     assert result.stdout.text == "data\napp\noutside.txt\n", result.stderr.text
 
 
+PYTHON = ["plugins/evil.py", "plugins/evil/__init__.py", "docs/evil.py", "src/evil.so"]
+
+
 @pytest.mark.parametrize(
-    "path", ["plugins/evil.py", "plugins/evil/__init__.py", "docs/evil.py", "src/evil.so", "docs/new.txt", "new/a.txt"]
+    ("path", "overlays"),
+    [*((path, True) for path in PYTHON), *((path, False) for path in (*PYTHON, "docs/new.txt", "new/a.txt"))],
 )
-async def test_where_workers_have_no_folder_of_their_own_nothing_is_made(ground: Ground, path: str) -> None:
+async def test_where_workers_have_no_folder_of_their_own_no_python_is_made(
+    ground: Ground, path: str, overlays: bool
+) -> None:
+    ground.overlays = overlays
     (ground.folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n")
     (ground.folder / "plugins").mkdir()
     await ground.script(f"mkdir -p $(dirname {path}); echo 'x = 1' > {path}; mv notes.md {path}; ln src/a.txt {path}")

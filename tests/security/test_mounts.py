@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox import mounts
@@ -135,11 +136,13 @@ CHANGES = [
     "rm -rf .llm-do",
     "mv .llm-do src/state",
 ]
-"""Nothing of these may change anything outside of the folders that hold no definition."""
+"""Nothing of these may change what defines. Without overlays, nothing changes outside of the folders that hold no
+definition."""
 
 
 @pytest.mark.parametrize("script", CHANGES)
 async def test_no_command_changes_what_defines(ground: Ground, script: str) -> None:
+    ground.overlays = False
     modes = {path: path.stat().st_mode for path in ground.folder.rglob("*.py")}
     result = await ground.script(script)
     free = ("src/", "docs/", "files/")
@@ -149,6 +152,22 @@ async def test_no_command_changes_what_defines(ground: Ground, script: str) -> N
     assert not any(path.is_fifo() or path.is_socket() for path in ground.folder.glob("*"))
     made = {path.name for path in ground.folder.iterdir()} | {path.name for path in ground.folder.glob("workers/*")}
     assert not {name for name in made if "evil" in name or name.endswith("2")}
+
+
+@pytest.mark.parametrize("script", CHANGES)
+async def test_no_command_over_an_overlay_does_what_write_file_could_not(ground: Ground, script: str) -> None:
+    protection = protection_of(ground.folder)
+    shape = {path: path.lstat().st_mode for path in ground.folder.rglob("*")}
+    result = await ground.script(script)
+    changed = {name for name in ground.changed() if not name.startswith("files/")}
+    assert not {name for name in changed if name.startswith("../") or protection.protects(name)}, result.stderr
+    left = {path for path in shape if path.exists() or path.is_symlink()}
+    assert not {path for path in shape.keys() - left if not path.is_relative_to(ground.folder / "files")}
+    assert {path: path.lstat().st_mode for path in left} == {path: shape[path] for path in left}
+    made = set(ground.folder.rglob("*")) - shape.keys() - set((ground.folder / ".llm-do").rglob("*"))
+    assert all(path.is_file() or any(path.iterdir()) for path in made)
+    assert not any(path.is_symlink() or path.is_fifo() or path.is_socket() for path in made)
+    assert (ground.folder / "notes.md").stat().st_ino != (ground.folder / "tools.py").stat().st_ino
 
 
 READS = [
@@ -320,6 +339,7 @@ def test_where_there_is_too_much_to_look_at_nothing_is_writable(
 
 async def test_what_could_not_be_looked_at_is_said(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "MAX_BINDS", 2)
+    ground.overlays = False
     result = await ground.script("touch src/new docs/new files/new")
     assert result.exit_code != 0
     assert "read-only here" in (result.note or "")

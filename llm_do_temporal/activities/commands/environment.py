@@ -139,7 +139,7 @@ def _prepared(
         yield _Prepared(ProcessSpec(argv=asked.argv, folder=folder, environment=environment, supervised=True))
         return
     protection = protection_of(ground.workshop)
-    seen = SeenFolders(ground.folders, layered=ground.mounts, steady=steady)
+    seen = SeenFolders(ground.folders, layered=ground.mounts, judged=ground.judged_since is not None, steady=steady)
     with (
         isolated(seen, protection, cwd=asked.cwd, network=asked.network) as how,
         options_file(how.options) as options,

@@ -35,7 +35,12 @@ class Ground:
     bwrap: str | None
     """Path of the program that isolates the command; None: it runs without isolation."""
     over: CommandFolders | None = None
-    """The same folders over a layer; None: they are the real ones."""
+    """Folders among these that are seen through an overlay; None: all are the real ones."""
+    judged_since: float | None = None
+    """Time, as `time.time()`, at which these were laid out, where no layer takes what the command writes, and the real
+    files take what `write_file` may write; None: there is a layer, or no overlay."""
+    no_new_files: str = ""
+    """Reason why the command can make no files in some of the folders, and what to do; empty where it can."""
 
     @property
     def mounts(self) -> Mapping[str, LayerMount]:

@@ -6,8 +6,10 @@ Called by the activities that run commands on layers. Must not run any.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +17,10 @@ from llm_do_temporal.activities.commands.ground import Ground, mounted_places, o
 from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
+from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder
 from llm_do_temporal.sandbox.layers.base_files import base_files
 from llm_do_temporal.sandbox.layers.command_folders import CommandFolders, FolderLayout, split_note
 from llm_do_temporal.sandbox.layers.contents import LayerContents
@@ -23,6 +28,7 @@ from llm_do_temporal.sandbox.layers.kept_lowers import KeptLowers
 from llm_do_temporal.sandbox.layers.overlay import base_problem, overlay_problem
 from llm_do_temporal.storage.blobs import BlobStore
 
+NO_LAYERS = "commands cannot work on changes that are not made yet"
 _known_problem = cache(overlay_problem)
 
 
@@ -44,23 +50,36 @@ class LayerGrounds:
     @contextmanager
     def ground(self, asked: ShellInput, carried: CarriedLayer, bwrap: str | None) -> Generator[Ground]:
         """Lay the worker's folders out over the layer. Raises LayerUnavailable where that is not possible."""
-        problem = self._problem(bwrap)
-        if bwrap is None or problem is not None:
-            raise LayerUnavailable(f"commands cannot work on changes that are not made yet: {problem}")
+        self._check_problem(bwrap)
         layer = self._contents.whole(carried)
-        layout = FolderLayout(self._workshop, self._blobs, lambda base: self._check_base(bwrap, base), self._kept)
         # All that is laid out here a command can reach; what lies outside of these places is not.
         paths = asked.sandbox_paths
         places = mounted_places(asked.tree) if paths is None else outermost_places(asked.tree, paths)
-        with (
-            base_files(self._workshop, contents=self._contents) as base,
-            layout.laid_out(layer, base, places) as over,
-        ):
+        with self._laid_out(layer, places, bwrap) as over:
             if paths is None and len(over.parts) < len(places):
                 there = {folder.place.path for folder in over.folders}
                 missing = next(place.path for place in places if place.path not in there)
                 raise EffectFailed(f"the folder '{missing}' does not exist")
             yield Ground(self._workshop, over.folders, bwrap, over)
+
+    @contextmanager
+    def judged(self, ground: Ground, closed: Sequence[IsolatedFolder]) -> Generator[Ground]:
+        """Lay an overlay over the `closed` ones of the folders. Raises LayerUnavailable where that is not possible."""
+        self._check_problem(ground.bwrap)
+        since = time.time()
+        with self._laid_out(NO_LAYER, [folder.place for folder in closed], ground.bwrap) as over:
+            laid = {folder.place.path: folder for folder in over.folders}
+            folders = [laid.get(folder.place.path, folder) for folder in ground.folders]
+            yield replace(ground, folders=folders, over=over, judged_since=since)
+
+    @contextmanager
+    def _laid_out(self, layer: Layer, places: Sequence[Place], bwrap: str | None) -> Generator[CommandFolders]:
+        layout = FolderLayout(self._workshop, self._blobs, lambda base: self._check_base(bwrap, base), self._kept)
+        with (
+            base_files(self._workshop, contents=self._contents) as base,
+            layout.laid_out(layer, base, places) as over,
+        ):
+            yield over
 
     def taken(self, over: CommandFolders, work: LayerWork) -> tuple[LayerUpdate, str]:
         """Return what a command has changed in the layer, and a remark on that; empty for none.
@@ -77,11 +96,16 @@ class LayerGrounds:
         """Remove what is kept for further commands."""
         self._kept.close()
 
-    def _check_base(self, bwrap: str, base: int) -> None:
+    def _check_problem(self, bwrap: str | None) -> None:
+        problem = self._problem(bwrap)
+        if bwrap is None or problem is not None:
+            raise LayerUnavailable(f"{NO_LAYERS}: {problem}")
+
+    def _check_base(self, bwrap: str | None, base: int) -> None:
         device = os.fstat(base).st_dev
-        if device in self._fit:
+        if bwrap is None or device in self._fit:
             return
         problem = base_problem(bwrap, base)
         if problem is not None:
-            raise LayerUnavailable(f"commands cannot work on changes that are not made yet: {problem}")
+            raise LayerUnavailable(f"{NO_LAYERS}: {problem}")
         self._fit.add(device)

@@ -10,28 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from temporalio import activity
 
 from llm_do_temporal.activities.commands.environment import program_problem, run_on
 from llm_do_temporal.activities.commands.ground import Ground, OpenFolders
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.layer_grounds import NO_LAYERS, LayerGrounds
 from llm_do_temporal.activities.commands.named_files import NamedFiles, readings
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import in_thread
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.environment import ISOLATION_VARIABLE
-from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
+from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal, ShownDiffers
 from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Tree, locate
 from llm_do_temporal.policy.shell import Isolation, lies_in
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.scratch import scratch_folder
+from llm_do_temporal.sandbox.layers.written_files import WrittenFiles
 from llm_do_temporal.sandbox.processes import KEPT_BYTES, Ended, Stream
 from llm_do_temporal.storage.blobs import BlobStore
 
@@ -39,6 +42,10 @@ _NOTE = "ran without isolation, which does not work on this machine"
 _HELD_BACK = (
     "read-only here or hidden, though it need not be (there is too much to look at or to mount, a path is too long, or "
     "it changed while the command was about to begin)"
+)
+_NO_NEW_FILES = (
+    "commands can change the files that are in {named}, but not make, rename or remove any there ({why}); make them "
+    "with write_file, or give workers a folder of their own (`sandbox: {{root: files}}` in workshop.yaml)"
 )
 _SOMEBODY = "Somebody who runs the worker service has to change this; go on without commands."
 _MAX_LISTED = 5
@@ -75,7 +82,8 @@ class ShellActivities:
     def preview_command(self, asked: ShellInput) -> CommandPreview:
         """Check all that `run_command` checks, without running the command. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
-            return CommandPreview(isolated=ground.bwrap is not None, files=self._named.found(asked))
+            files = self._named.found(asked)
+            return CommandPreview(isolated=ground.bwrap is not None, files=files, note=ground.no_new_files)
 
     @activity.defn(name=RUN_COMMAND.name)
     async def run_command(self, asked: ShellInput) -> ShellResult:
@@ -91,7 +99,7 @@ class ShellActivities:
                     _log.warning("'%s' %s", asked.argv[0][:80], _NOTE)
                 ended, held_back = await run_on(ground, asked, str(home), lambda: self._check_as_shown(asked, ground))
                 try:
-                    return await asyncio.to_thread(self._result, ended, ground, held_back, asked.layer)
+                    return await asyncio.to_thread(self._result, ended, ground, held_back, asked)
                 finally:
                     ended.close()
 
@@ -116,7 +124,28 @@ class ShellActivities:
                 # All that is opened here a command can reach; what lies outside of these paths is not.
                 folders = self._folders.parts(asked.tree, asked.sandbox_paths, opened)
             _check_program(asked, bwrap)
-            yield Ground(self._workshop, folders, bwrap)
+            yield self._judged(Ground(self._workshop, folders, bwrap), opened)
+
+    def _judged(self, ground: Ground, opened: ExitStack) -> Ground:
+        """Return the ground with an overlay over the folders to which nothing may be added, where there are any."""
+        protection = protection_of(self._workshop)
+        closed = [
+            folder
+            for folder in ground.folders
+            if not folder.place.mount.readonly
+            and protection.may_define(folder.in_workshop)
+            and not protection.protects(folder.in_workshop)
+            and stat.S_ISDIR(os.fstat(folder.descriptor).st_mode)
+        ]
+        if ground.bwrap is None or not closed:
+            return ground
+        try:
+            return opened.enter_context(self._layers.judged(ground, closed))
+        except LayerUnavailable as error:
+            named = ", ".join(f"'{folder.place.path}'" for folder in closed[:_MAX_LISTED])
+            return replace(
+                ground, no_new_files=_NO_NEW_FILES.format(named=named, why=error.message.removeprefix(f"{NO_LAYERS}: "))
+            )
 
     def _check_arguments(self, asked: ShellInput, allowed: tuple[str, ...], *, isolated: bool) -> None:
         """Raise SandboxRefusal where an argument names a file outside the rule's paths `allowed`, links followed.
@@ -145,12 +174,17 @@ class ShellActivities:
             return self._workshop / "\N{REPLACEMENT CHARACTER}"  # no file: policy has judged what looks like a path
         return self._workshop / place.mount.root / place.relative
 
-    def _result(self, ended: Ended, ground: Ground, held_back: Sequence[str], work: LayerWork | None) -> ShellResult:
-        notes = [_NOTE if ground.bwrap is None else _held_back(held_back)]
+    def _result(self, ended: Ended, ground: Ground, held_back: Sequence[str], asked: ShellInput) -> ShellResult:
+        notes = [_NOTE if ground.bwrap is None else _held_back(held_back), ground.no_new_files]
         taken = None
-        if ground.over is not None and work is not None:
-            taken, note = self._layers.taken(ground.over, work)
+        if ground.over is not None and asked.layer is not None:
+            taken, note = self._layers.taken(ground.over, asked.layer)
             notes.append(note)
+        elif ground.over is not None and ground.judged_since is not None:
+            points = frozenset(folder.place.path for folder in ground.folders)
+            protection = protection_of(self._workshop)
+            written = WrittenFiles(self._workshop, asked.tree, protection, ground.judged_since, points)
+            notes.append(written.take(ground.over))
         return ShellResult(
             exit_code=ended.exit_code,
             stdout=self._output(ended.stdout, ground),

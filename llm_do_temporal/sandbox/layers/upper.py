@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ MAX_REFUSED = 100
 MAX_DEPTH = 200
 """Most folders within each other: each is open while it is read."""
 OPAQUE = frozenset({"user.overlay.opaque", "trusted.overlay.opaque"})
-_ELSEWHERE = (".overlay.redirect", ".overlay.metacopy", ".overlay.whiteout")
+ELSEWHERE = (".overlay.redirect", ".overlay.metacopy", ".overlay.whiteout")
 """Ends of the names of marks that say that the truth is not in this folder; overlays are mounted without them."""
 _POWERS = "security.capability"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -170,17 +170,23 @@ class _Reading:
 
     def _marks(self, descriptor: int, path: str) -> Iterable[str]:
         """Return the names of the extended attributes; those that say that the truth is elsewhere are refused."""
-        if not hasattr(os, "listxattr"):
-            return ()
-        try:
-            found = os.listxattr(descriptor)
-        except OSError as error:
-            if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
-                return ()
-            raise
-        if any(name.endswith(_ELSEWHERE) for name in found):
+        found = marks_of(descriptor)
+        if any(name.endswith(ELSEWHERE) for name in found):
             self.refused.append(f"'{path or '.'}' is only a reference to another file")
         return found
+
+
+def marks_of(file: int | Path) -> Sequence[str]:
+    """Return the names of the extended attributes of a file or folder, which is open or has this path; none where the
+    file system has none. Raises OSError."""
+    if not hasattr(os, "listxattr"):
+        return ()
+    try:
+        return os.listxattr(file)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
+            return ()
+        raise
 
 
 def split_links(upper: Path) -> tuple[str, ...]:

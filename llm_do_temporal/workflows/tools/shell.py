@@ -134,6 +134,7 @@ class Shell:
             with self._noting_layers():
                 seen = await run_activity(PREVIEW_COMMAND, through(layer, request), summary=f"preview {summary}")
             notes = [] if seen.isolated else [WITHOUT_ISOLATION]
+            notes += [seen.note] if seen.note else []
             if self._no_layer:
                 notes.append(f"it works on the files themselves, before any review: {self._no_layer}")
             return Shown("", seen.files, "; ".join(notes))

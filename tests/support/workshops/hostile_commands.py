@@ -10,6 +10,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
@@ -39,6 +40,8 @@ class Ground:
     bwrap: str | None
     tree: Tree = WHOLE
     before: dict[str, bytes] = field(default_factory=dict)
+    overlays: bool = True
+    """Whether this machine has overlays, where it really has them."""
 
     def __post_init__(self) -> None:
         for name, text in {
@@ -71,7 +74,7 @@ class Ground:
         """Every file of the workshop and beside it, as it is; links are told by where they lead."""
         for path in sorted(self.folder.parent.rglob("*")):
             name = path.relative_to(self.folder.parent).as_posix()
-            if name.startswith("blobs"):
+            if name.startswith(("blobs", f"{self.folder.name}/.llm-do/locks/")):
                 continue
             if path.is_symlink():
                 yield name, b"-> " + str(path.readlink()).encode()
@@ -87,12 +90,17 @@ class Ground:
 
     @property
     def activities(self) -> ShellActivities:
-        return ShellActivities(self.folder, LocalBlobStore(self.folder.parent / "blobs"), lambda: self.bwrap)
+        blobs = LocalBlobStore(self.folder.parent / "blobs")
+        layers = LayerGrounds(self.folder, blobs, None if self.overlays else lambda _bwrap: "this machine has none")
+        return ShellActivities(self.folder, blobs, lambda: self.bwrap, layers=layers)
 
     async def run(self, *argv: str, timeout: int = 30, **more: Any) -> ShellResult:
         """Run what policy has let through."""
-        asked = ShellInput(argv=argv, tree=self.tree, cwd=working_directory(self.tree), timeout_seconds=timeout, **more)
-        return await ActivityEnvironment().run(self.activities.run_command, asked)
+        return await ActivityEnvironment().run(self.activities.run_command, self.asked(*argv, timeout=timeout, **more))
+
+    def asked(self, *argv: str, timeout: int = 30, **more: Any) -> ShellInput:
+        """Return the input of the activities for this command."""
+        return ShellInput(argv=argv, tree=self.tree, cwd=working_directory(self.tree), timeout_seconds=timeout, **more)
 
     async def script(self, text: str, **more: Any) -> ShellResult:
         """Run a whole shell script, as a program that is allowed could."""
