@@ -8,7 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
-from llm_do_temporal.errors import RunAborted, RunCancelled
+from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.errors import LayerUnavailable, RunAborted, RunCancelled
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
@@ -87,6 +88,26 @@ async def test_what_an_approved_command_makes_is_judged_as_write_file_would_be(p
     if working_bwrap() is not None:
         assert "'/data/new.worker' is one of the files that define workers" in answer.data["note"]
         assert not (place.folder / "data/new.worker").exists()
+
+
+async def test_where_a_command_can_make_no_file_the_question_and_the_result_say_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_here(*_given: object) -> None:
+        raise LayerUnavailable("overlays are off on this machine")
+
+    monkeypatch.setattr(LayerGrounds, "judged", not_here)
+    main = with_shell(place, shell("touch new.txt"), "Done.")
+    run = await place.start("main")
+    (one,) = await place.pending(run)
+    await place.decide(run)
+    await place.client.result(run)
+    if working_bwrap() is not None:
+        says = "not make, rename or remove any there (overlays are off on this machine); make them with write_file"
+        assert says in one.request.reason
+        assert says in main.requests[-1].results("shell")[0].data["note"]
+    assert (place.folder / "new.txt").exists() is (working_bwrap() is None)
+    await place.replay()
 
 
 async def test_a_rejected_command_does_not_run(place: Place) -> None:

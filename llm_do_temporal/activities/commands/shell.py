@@ -23,7 +23,7 @@ from llm_do_temporal.activities.commands.ground import Ground, OpenFolders
 from llm_do_temporal.activities.commands.layer_grounds import NO_LAYERS, LayerGrounds
 from llm_do_temporal.activities.commands.named_files import NamedFiles, readings
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.activities.runtime.threads import in_thread
+from llm_do_temporal.activities.runtime.threads import in_thread, to_end
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal, ShownDiffers
@@ -99,7 +99,7 @@ class ShellActivities:
                     _log.warning("'%s' %s", asked.argv[0][:80], _NOTE)
                 ended, held_back = await run_on(ground, asked, str(home), lambda: self._check_as_shown(asked, ground))
                 try:
-                    return await asyncio.to_thread(self._result, ended, ground, held_back, asked)
+                    return await to_end(self._result, ended, ground, held_back, asked)
                 finally:
                     ended.close()
 

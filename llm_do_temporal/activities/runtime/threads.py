@@ -36,11 +36,16 @@ async def in_thread(context: AbstractContextManager[Entered]) -> AsyncGenerator[
 
 
 async def _left(context: AbstractContextManager[Entered]) -> None:
-    leaving = asyncio.ensure_future(asyncio.to_thread(context.__exit__, None, None, None))
+    await to_end(context.__exit__, None, None, None)
+
+
+async def to_end(function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Call a function in a thread, and wait for its end also where this task is cancelled meanwhile."""
+    calling = asyncio.ensure_future(asyncio.to_thread(function, *args, **more))
     try:
-        await asyncio.shield(leaving)
+        return await asyncio.shield(calling)
     except asyncio.CancelledError:
-        await asyncio.wait([leaving])
+        await asyncio.wait([calling])
         raise
 
 

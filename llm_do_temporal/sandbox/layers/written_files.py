@@ -27,7 +27,7 @@ from llm_do_temporal.sandbox.layers.overlay import OverlayFolders
 from llm_do_temporal.sandbox.layers.upper import ELSEWHERE, OPAQUE, marks_of
 from llm_do_temporal.sandbox.text_files import check_defines_nothing, check_not_write_protected
 
-MAX_FILES = 2_000
+MAX_FILES = 1_000
 """Most files of one command: each is written to the disk before the next one."""
 MAX_BYTES = 1024 * 1024 * 1024
 """Most bytes of all files of one command."""
@@ -204,6 +204,7 @@ def _look(base: FileBase, path: str) -> LayerNode | None:
 
 
 def _named(paths: Sequence[str]) -> str:
-    """Return the first paths in words."""
+    """Return the first paths in words, as the subject of a sentence."""
     listed = ", ".join(f"'{shown(path[:_SHOWN_CHARS])}'" for path in paths[:_MAX_NAMED])
-    return listed if len(paths) <= _MAX_NAMED else f"{listed} and {len(paths) - _MAX_NAMED} more: each"
+    more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
+    return listed if len(paths) == 1 else f"each of {listed}{more}"

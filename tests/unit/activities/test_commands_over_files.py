@@ -97,6 +97,19 @@ async def test_a_command_that_fails_or_runs_out_of_time_has_written_what_it_wrot
     assert seen(ground, "docs/one.txt") == "x\n"
 
 
+async def test_a_command_that_is_cancelled_leaves_nothing(ground: Ground) -> None:
+    (ground.folder / "workshop.yaml").write_text("name: test\nsandbox: {root: files}\n")
+    environment = ActivityEnvironment()
+    asked = ground.asked("sh", "-c", "echo x > new.md; touch files/begun; sleep 600")
+    running = asyncio.create_task(environment.run(ground.activities.run_command, asked))
+    while not (ground.folder / "files/begun").exists():  # noqa: ASYNC110 - another process sets no event
+        await asyncio.sleep(0.02)
+    environment.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ground.changed() == {"workshop.yaml", "files/begun"}
+
+
 async def test_what_one_command_makes_the_next_one_has(ground: Ground) -> None:
     well(await ground.script("mkdir out && echo one > out/a.txt"))
     well(await ground.script("cat out/a.txt >> out/b.txt; echo two > out/a.txt"))
@@ -136,7 +149,10 @@ LEFT = [
     ("rm notes.md", "'/notes.md' was removed by the command and is still there"),
     ("rm -rf src", "'/src' was removed by the command and is still there"),
     ("mv notes.md docs/", "'/notes.md' was removed by the command and is still there"),
-    ("rm -r src && mkdir src && echo x > src/b.txt", "'/src/a.txt', '/src/evil.txt' was removed by the command"),
+    (
+        "rm -r src && mkdir src && echo x > src/b.txt",
+        "each of '/src/a.txt', '/src/evil.txt' was removed by the command",
+    ),
     ("ln -s notes.md docs/link", "'/docs/link' is a symbolic link"),
     ("ln -sf ../outside.txt notes.md", "'/notes.md' is a symbolic link"),
     ("mkfifo docs/pipe", "'/docs/pipe' is neither a file nor a folder"),
@@ -152,7 +168,10 @@ LEFT = [
     ("rm -r docs && echo x > docs", "'/docs' is a folder, not a file"),
     ("printf x > \"$(printf 'docs/caf\\351.txt')\"", "'/docs/caf\\xe9.txt' a path cannot contain half a character"),
     ("truncate -s 300M docs/large", "'/docs/large' has more than the 268435456 bytes"),
-    ("chmod 000 docs/b.txt; for i in 1 2 3 4 5 6 7; do echo > $i.py; done", "'/5.py' and 2 more: each is one of"),
+    (
+        "chmod 000 docs/b.txt; for i in 1 2 3 4 5 6 7; do echo > $i.py; done",
+        "each of '/1.py', '/2.py', '/3.py', '/4.py', '/5.py' and 2 more is one of",
+    ),
 ]
 
 
@@ -197,7 +216,7 @@ async def test_a_file_that_somebody_else_changes_meanwhile_is_theirs(ground: Gro
     (ground.folder / "new.md").write_text("theirs\n")
     (ground.folder / "files/go").touch()
     note = (await running).note or ""
-    assert "'/new.md', '/notes.md' was changed by something else while the command ran" in note
+    assert "each of '/new.md', '/notes.md' was changed by something else while the command ran" in note
     assert (seen(ground, "notes.md"), seen(ground, "new.md")) == ("theirs\n", "theirs\n")
 
 
