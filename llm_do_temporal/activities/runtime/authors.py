@@ -15,8 +15,8 @@ from temporalio import activity
 from temporalio.exceptions import CancelledError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.activities.runtime.process_state import PROCESS_STATE
 from llm_do_temporal.callers import run_in_thread
+from llm_do_temporal.definitions.tools.process_state import PROCESS_STATE
 from llm_do_temporal.errors import EffectFailed
 
 T = TypeVar("T")

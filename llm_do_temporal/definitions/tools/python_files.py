@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from llm_do_temporal.definitions.tools.process_state import PROCESS_STATE
+from llm_do_temporal.definitions.tools.python_functions import message_of
 from llm_do_temporal.definitions.tools.python_modules import importable
 from llm_do_temporal.definitions.tools.python_sources import PythonFile
 from llm_do_temporal.definitions.yaml.text_files import label_of
@@ -56,16 +58,20 @@ def import_python(name: str, *, root: Path) -> ModuleType:
 def authors_code(path: Path | None, root: Path, *, passing: tuple[type[Exception], ...] = ()) -> Generator[None]:
     """Turn an exception of the author's code into a DefinitionError with the last line of theirs that ran.
 
-    Exceptions in `passing` are left alone; `path` is the file to name where no line of theirs ran.
+    Exceptions in `passing` are left alone, and Ctrl-C, which arrives in the main thread; `path` is the file to name
+    where no line of theirs ran.
     """
     try:
-        yield
+        with PROCESS_STATE.usable():
+            yield
     except (DefinitionError, *passing):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
         file, line = _raised_at(error, root)
         file = file or (None if path is None else label_of(path, root))
-        words = str(error).replace(f"{root}/", "").strip().split("\n")[0][:300]
+        words = message_of(error).replace(f"{root}/", "").split("\n")[0][:300]
         raise DefinitionError(f"{type(error).__name__}: {words}", file=file, line=line) from error
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
-from llm_do_temporal.definitions.tools.python_files import load_python
+from llm_do_temporal.definitions.tools.python_files import authors_code, load_python
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
 from llm_do_temporal.definitions.tools.python_modules import importable
 from llm_do_temporal.definitions.tools.python_sources import PythonFile, read_python
@@ -45,8 +45,10 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
     problems: list[Problem] = []
     for name, options in wanted.items():
         try:
-            found = _find(name, parsed.place)
-            tools.append(_pinned(name, found, options, shipped=parsed.place.shipped))
+            # Names of the module, signatures and defaults run the author's code as well.
+            with authors_code(None, parsed.place.root):
+                found = _find(name, parsed.place)
+                tools.append(_pinned(name, found, options, shipped=parsed.place.shipped))
         except DefinitionError as error:
             problems.append(_problem(parsed, name, error))
             continue
@@ -86,10 +88,11 @@ def evaluator_source(reference: str, *, root: Path) -> PythonFile:
 
 def load_function(file: PythonFile, name: str) -> PythonFunction:
     """Return a function of a file. Raises DefinitionError, with file and line where the mistake is the author's."""
-    module = load_python(file)
-    if not hasattr(module, name):
-        raise DefinitionError(f"'{file.label}' has no function '{name}'")
-    return _read(module, name, file)
+    with authors_code(file.path, file.root):
+        module = load_python(file)
+        if not hasattr(module, name):
+            raise DefinitionError(f"'{file.label}' has no function '{name}'")
+        return _read(module, name, file)
 
 
 def _find(name: str, place: WorkerPlace) -> _Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -175,6 +176,47 @@ def test_what_is_wrong_in_the_python_is_named_there(
     assert (problem.file, problem.line) == ("tools.py", line)
     assert words in problem.message
     assert problem.message.endswith("(for the tool 'slugify' of worker 'main')")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
+        ("raise GeneratorExit('now')", "GeneratorExit: now"),
+        ("raise type('Own', (BaseException,), {})('mine')", "Own: mine"),
+        (
+            "class Odd(Exception):\n    def __str__(self): raise SystemExit\nraise Odd",
+            "Odd: its message cannot be read",
+        ),
+        ("def __getattr__(name): raise KeyboardInterrupt(name)", "KeyboardInterrupt: slugify"),
+        ("class Odd(type):\n    def __getattr__(cls, name): raise SystemExit(name)\nslugify = Odd('a', (), {})()", ""),
+    ],
+)
+def test_whatever_a_file_raises_in_the_worker_service_is_named(
+    workshop: WorkshopFolder, source: str, words: str
+) -> None:
+    """There it is loaded in a thread; in the main thread KeyboardInterrupt is the person who presses Ctrl-C."""
+    workshop.write("tools.py", source + "\n")
+    workshop.write("workers/main.worker", "toolsets:\n  custom: {slugify: {}}\n---\nDo it.")
+    with ThreadPoolExecutor(1) as executor:
+        (problem,) = executor.submit(workshop.problems).result()
+    assert words in problem.message
+    assert problem.message.endswith("(for the tool 'slugify' of worker 'main')")
+
+
+def test_ctrl_c_while_a_file_is_loaded_is_no_mistake_of_the_file(workshop: WorkshopFolder) -> None:
+    workshop.write("tools.py", "raise KeyboardInterrupt\n")
+    workshop.write("workers/main.worker", "toolsets:\n  custom: {slugify: {}}\n---\nDo it.")
+    with pytest.raises(KeyboardInterrupt):
+        workshop.problems()
+
+
+def test_a_file_that_lowers_a_limit_when_it_is_loaded_harms_nobody(workshop: WorkshopFolder) -> None:
+    before = sys.getrecursionlimit()
+    workshop.write("tools.py", f"import sys\nsys.setrecursionlimit(200)\nsys.stdout.close()\n{SLUGIFY}")
+    assert only(workshop).name == "slugify"
+    assert sys.getrecursionlimit() == before
+    print("The standard output is open.")
 
 
 def test_a_file_that_leads_out_of_the_workshop_is_refused(workshop: WorkshopFolder) -> None:

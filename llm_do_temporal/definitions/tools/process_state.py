@@ -20,6 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+_Limit = tuple[Callable[[Any], object], Callable[[], Any], Any]
+"""Function that sets a limit, function that reads it, and the limit as it was."""
+
 
 class ProcessState:
     """Settings as they were before any of the code that now runs began.
@@ -32,8 +35,18 @@ class ProcessState:
         self._lock = threading.Lock()
         self._running = 0
         self._before: list[tuple[Callable[[Any], object], Any]] = []
-        self._limits: list[tuple[Callable[[Any], object], Callable[[], Any], Any]] = []
+        self._limits: list[_Limit] = []
         self._warned = warnings.catch_warnings()
+
+    @contextmanager
+    def usable(self) -> Generator[None]:
+        """Put back limits that the code in the block lowers, and nothing else: what is set by an import stays."""
+        limits = [(write, read, read()) for read, write in _LIMITS]
+        _keep_open()
+        try:
+            yield
+        finally:
+            _raise_again(limits)
 
     @contextmanager
     def kept(self) -> Generator[None]:
@@ -54,21 +67,29 @@ class ProcessState:
         self._limits = [(write, read, read()) for read, write in _LIMITS]
         self._warned = warnings.catch_warnings()
         self._warned.__enter__()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, TypeError):
-                # A log line that meets a closed stream fails whoever writes it.
-                vars(stream)["close"] = stream.flush
+        _keep_open()
 
     def _put_back(self) -> None:
-        for write, read, before in self._limits:
-            if read() < before:
-                write(before)
+        _raise_again(self._limits)
         if self._running:
             return
         self._warned.__exit__(None, None, None)
         for write, before in self._before:
             with suppress(OSError, ValueError, locale.Error):
                 write(before)
+
+
+def _keep_open() -> None:
+    """Have nobody close the standard streams: a log line that meets a closed one fails whoever writes it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, TypeError):
+            vars(stream)["close"] = stream.flush
+
+
+def _raise_again(limits: list[_Limit]) -> None:
+    for write, read, before in limits:
+        if read() < before:
+            write(before)
 
 
 def _umask() -> int | None:

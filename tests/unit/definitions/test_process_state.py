@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.runtime.process_state import ProcessState
+from llm_do_temporal.definitions.tools.process_state import ProcessState
 
 
 def umask() -> int:
