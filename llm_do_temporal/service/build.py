@@ -42,7 +42,7 @@ from llm_do_temporal.activities.inputs import InputActivities
 from llm_do_temporal.activities.layers import LayerActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities
 from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes, install_times
-from llm_do_temporal.activities.models.turns import install_blobs
+from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.reuse import RecordedReads, ReuseActivities
@@ -69,7 +69,7 @@ from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.storage.private_files import close_to_others
 from llm_do_temporal.workflows.evaluation.workflow import LlmDoEvaluation
-from llm_do_temporal.workflows.invocation.agent import AGENT
+from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
 from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
@@ -158,7 +158,9 @@ def build_worker(
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
     records = ForkRecords(blobs)
-    conversations = ConversationActivities(install_blobs(blobs, records))
+    turns = TurnStore(blobs, records)
+    conversations = ConversationActivities(turns.conversations)
+    agent = AgentPlugin(build_agent(turns))
     install_times(chosen.batch_times)
     queues = Queues(models=tuple(providers), files=separate_files)
     definitions = DefinitionActivities(workshop, blobs, records, search_attributes=search_attributes, queues=queues)
@@ -178,7 +180,7 @@ def build_worker(
                 workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation] if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in activities[role]],
                 nexus_service_handlers=list(chosen.nexus_handlers) if "workflows" in one.roles else [],
-                plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
+                plugins=[PydanticAIPlugin(), *([agent] if "models" in one.roles else [])],
                 interceptors=interceptors,
                 workflow_runner=WorkflowRunner(),
                 # Threads begin when they are needed. What was given a slot never waits for one.

@@ -65,31 +65,36 @@ _SERVER_IS_BUSY = {
 """Answers of a Temporal server that cannot give a history just now."""
 
 _log = logging.getLogger(__name__)
-_blobs: BlobStore | None = None
-_conversations = Conversations(None)
-_records: ForkRecords | None = None
 
 
-def install_blobs(blobs: BlobStore, records: ForkRecords) -> Conversations:
-    """Tell this process where blobs and records of other runs are. Called once, by the worker service, before it polls.
+class TurnStore:
+    """What model turns have beside their requests: the conversations at hand, blobs, and records of other runs."""
 
-    Returns the conversations that it will have at hand.
-    """
-    global _blobs, _conversations, _records
-    _blobs, _conversations, _records = blobs, Conversations(blobs), records
-    return _conversations
+    def __init__(self, blobs: BlobStore | None = None, records: ForkRecords | None = None) -> None:
+        """Without blobs no turn has attachments or a base; without records none is taken over from another run."""
+        self.blobs = blobs
+        self.records = records
+        self.conversations = Conversations(blobs)
 
 
 class ResolveAttachments(AbstractCapability[Any]):
     """Wraps the model that sends, so that references to attachments become bytes there and only there."""
 
+    def __init__(self, store: TurnStore) -> None:
+        self._store = store
+
     def get_wrapper_model(self, model: Model) -> Model | None:
         """The wrapped model; in workflow code too, where it changes nothing because nothing is sent."""
-        return TurnModel(model)
+        return TurnModel(model, self._store)
 
 
 class TurnModel(WrapperModel):
     """Resolves blob references, logs each turn, and sorts failures into those worth another attempt and others."""
+
+    def __init__(self, wrapped: Model, store: TurnStore | None = None) -> None:
+        """`store`: None where turns carry all that they need."""
+        super().__init__(wrapped)
+        self._store = store or TurnStore()
 
     async def request(
         self,
@@ -122,9 +127,9 @@ class TurnModel(WrapperModel):
             whole, key = await self._whole(messages, model_settings, model_request_parameters)
             said = whole[0]
             if part is not None and part.fork is not None:
-                recorded = await _recorded(part.fork, key, part.path)
+                recorded = await self._recorded(part.fork, key, part.path)
                 if recorded is not None:
-                    return _conversations.mark(keyed(recorded, key), whole[0])
+                    return self._store.conversations.mark(keyed(recorded, key), whole[0])
             if turn is not None:
                 return await batched_answer(self.wrapped, turn, partial(self._ready, *whole), finish)
             asked = await self._ready(*whole)
@@ -137,7 +142,7 @@ class TurnModel(WrapperModel):
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> tuple[WholeRequest, str]:
         """Return the whole conversation, and the content key of the turn; empty for a request of an earlier version."""
-        return await _conversations.keyed(messages, settings, parameters, _name_of(self.wrapped))
+        return await self._store.conversations.keyed(messages, settings, parameters, _name_of(self.wrapped))
 
     def _stored(
         self, answer: ModelResponse, asked: Asked, said: list[ModelMessage], *, key: str, batched: bool = False
@@ -157,7 +162,7 @@ class TurnModel(WrapperModel):
         if estimated:
             stored = marked(stored)
             _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
-        return _conversations.mark(keyed(stored, key) if key else stored, sent)
+        return self._store.conversations.mark(keyed(stored, key) if key else stored, sent)
 
     @asynccontextmanager
     async def request_stream(
@@ -169,7 +174,7 @@ class TurnModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
         async with _one_turn(self.wrapped, _part(model_settings), None):
-            whole = await _conversations.whole(messages, model_settings, model_request_parameters)
+            whole = await self._store.conversations.whole(messages, model_settings, model_request_parameters)
             asked = await self._ready(*whole)
             async with super().request_stream(*asked, run_context) as stream:
                 yield stream
@@ -180,16 +185,19 @@ class TurnModel(WrapperModel):
         """Return a whole request as the model gets it: with its files, and in words that its provider knows."""
         check_native_tools(self.wrapped, parameters)
         # Files first: what stands in them is looked at like anything else that somebody else has written.
-        messages, parameters = prepared(self.wrapped, await _with_files(messages), settings, parameters)
+        messages, parameters = prepared(self.wrapped, await self._with_files(messages), settings, parameters)
         return messages, _without_retries(settings), parameters
 
+    async def _recorded(self, fork: ForkSource, key: str, path: str) -> ModelResponse | None:
+        """Return the answer of the turn with this key in the record of another run; None where it is not in there."""
+        if self._store.records is None:
+            raise ModelFailed("this worker service has no blob store, so a fork cannot look its turns up")
+        found = await self._store.records.turn(fork, key, path)
+        return None if found is None else reused(found, fork)
 
-async def _recorded(fork: ForkSource, key: str, path: str) -> ModelResponse | None:
-    """Return the answer of the turn with this key in the record of another run; None where it is not in there."""
-    if _records is None:
-        raise ModelFailed("this worker service has no blob store, so a fork cannot look its turns up")
-    found = await _records.turn(fork, key, path)
-    return None if found is None else reused(found, fork)
+    async def _with_files(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
+        return await in_thread(resolve_blobs, messages, self._store.blobs) if has_blobs(messages) else messages
 
 
 def _name_of(model: Model) -> str:
@@ -201,11 +209,6 @@ def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
     """Return the model's name, and the tokens that are counted for its answer, for the log."""
     usage = answer.usage
     return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
-
-
-async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
-    return await in_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
 
 
 def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:

@@ -1,7 +1,8 @@
 """The generic agent that runs every worker.
 
-Built once, at import. All differences between workers (instructions, tools, model, output) are arguments that the
-workflow gives to `AGENT.run(...)`. Its name is part of the activity's name, and so of the wire format.
+Built at import for workflow code, and once for the activities of each worker service. All differences between workers
+(instructions, tools, model, output) are arguments that the workflow gives to `AGENT.run(...)`. Its name is part of the
+activity's name, and so of the wire format.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
 from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.turns import ResolveAttachments
+from llm_do_temporal.activities.models.turns import ResolveAttachments, TurnStore
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.workflows.invocation.capabilities import (
@@ -86,39 +87,46 @@ _NOT_CARRIED: dict[str, Any] = {
 """Fields that `LeanRunContext` leaves out, with the values that stand for them in the activity, where no code of ours
 reads them."""
 
-AGENT: Agent[object, Any] = Agent(
-    "placeholder:none",
-    name=AGENT_NAME,
-    retries={"tools": _NEVER_USED_UP, "output": OUTPUT_RETRIES},
-    capabilities=[
-        TurnSpans(),
-        ResolveModelId(build_model),
-        ResolveAttachments(),
-        OutputCheck(),
-        ToolCallCount(),
-        WrongCalls(),
-        ServerSideTools(),
-        HiddenTools(),
-        ModelFallback(),
-        IncrementalHistory(),
-        BudgetCapability(),
-        TemporalDurability(
-            model_activity_config=ActivityConfig(
-                start_to_close_timeout=TURN_TIMEOUT,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
-                # Errors that another attempt cannot mend, or that are left to another model, are marked
-                # non-retryable where they are raised.
-                retry_policy=RetryPolicy(
-                    # After the death of a worker service mostly another one takes over at once.
-                    initial_interval=timedelta(milliseconds=250),
-                    maximum_interval=timedelta(minutes=2),
-                    non_retryable_error_types=[TOO_LARGE],
+
+def build_agent(store: TurnStore) -> Agent[object, Any]:
+    """Return the agent, whose activity has this store for its turns."""
+    return Agent(
+        "placeholder:none",
+        name=AGENT_NAME,
+        retries={"tools": _NEVER_USED_UP, "output": OUTPUT_RETRIES},
+        capabilities=[
+            TurnSpans(),
+            ResolveModelId(build_model),
+            ResolveAttachments(store),
+            OutputCheck(),
+            ToolCallCount(),
+            WrongCalls(),
+            ServerSideTools(),
+            HiddenTools(),
+            ModelFallback(),
+            IncrementalHistory(),
+            BudgetCapability(),
+            TemporalDurability(
+                model_activity_config=ActivityConfig(
+                    start_to_close_timeout=TURN_TIMEOUT,
+                    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                    # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
+                    # Errors that another attempt cannot mend, or that are left to another model, are marked
+                    # non-retryable where they are raised.
+                    retry_policy=RetryPolicy(
+                        # After the death of a worker service mostly another one takes over at once.
+                        initial_interval=timedelta(milliseconds=250),
+                        maximum_interval=timedelta(minutes=2),
+                        non_retryable_error_types=[TOO_LARGE],
+                    ),
+                    summary="LLM turn",
                 ),
-                summary="LLM turn",
+                continue_as_new=go_on_as_new,
+                run_context_type=LeanRunContext,
             ),
-            continue_as_new=go_on_as_new,
-            run_context_type=LeanRunContext,
-        ),
-    ],
-)
+        ],
+    )
+
+
+AGENT = build_agent(TurnStore())
+"""The agent of workflow code, which sends nothing."""

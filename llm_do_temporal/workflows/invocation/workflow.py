@@ -15,7 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
     from llm_do_temporal.policy.budget.ledger import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
-    from llm_do_temporal.workflows.invocation.agent import AGENT
     from llm_do_temporal.workflows.invocation.invocation import Invocation
     from llm_do_temporal.workflows.runtime.desk_link import FarDesk
     from llm_do_temporal.workflows.runtime.failures import as_failure
@@ -26,8 +25,6 @@ with workflow.unsafe.imports_passed_through():
 @workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
 class LlmDoWorker:
     """Runs an invocation whose desk is far: its questions are signals to the run, and so are the answers."""
-
-    __pydantic_ai_agents__ = (AGENT,)
 
     @workflow.init
     def __init__(self, invocation: InvokeWorkerInput) -> None:

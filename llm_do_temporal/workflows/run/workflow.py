@@ -49,7 +49,6 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.notifications import NotifySettings
     from llm_do_temporal.policy.queues import Queues
     from llm_do_temporal.telemetry.spans import outside_workflow_span
-    from llm_do_temporal.workflows.invocation.agent import AGENT
     from llm_do_temporal.workflows.invocation.invocation import Invocation
     from llm_do_temporal.workflows.run.batch import BatchWork
     from llm_do_temporal.workflows.run.desk import RunDesk
@@ -69,8 +68,6 @@ _COUNTS_ITEMS = "counts-items"
 @workflow.defn(name=RUN_WORKFLOW, failure_exception_types=[LlmDoError])
 class LlmDoRun:
     """Keeps the desk, and runs the entry worker or the items of a batch until they end."""
-
-    __pydantic_ai_agents__ = (AGENT,)
 
     @workflow.init
     def __init__(self, payload: Any = None) -> None:
