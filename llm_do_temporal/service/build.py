@@ -153,22 +153,20 @@ def build_worker(
     _build_adapters()
     guard_logging()
     close_to_others(workshop)
-    chosen = settings or ServiceSettings()
-    providers, separate_files = own_queues(workshop)
+    chosen, (providers, separate_files) = settings or ServiceSettings(), own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
     records = ForkRecords(blobs)
     turns = TurnStore(blobs, records)
-    conversations = ConversationActivities(turns.conversations)
     agent = AgentPlugin(build_agent(turns))
     install_times(chosen.batch_times)
     queues = Queues(models=tuple(providers), files=separate_files)
     definitions = DefinitionActivities(workshop, blobs, records, search_attributes=search_attributes, queues=queues)
     reuse = ReuseActivities(workshop, blobs, records)
     files = file_activities(workshop, blobs, client, definitions, reuse, chosen.isolation)
-    activities = activities_by_role(conversations, files, has_files="files" in chosen.only)
-    recorded = RecordedReads(blobs, records)
-    blocks = blocks_of(client)
+    kept = ConversationActivities(turns.conversations)
+    by_role = activities_by_role(kept, files, has_files="files" in chosen.only)
+    blocks, recorded = blocks_of(client), RecordedReads(blobs, records)
     interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks), recorded]
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     workers = Workers(
@@ -178,7 +176,7 @@ def build_worker(
                 client,
                 task_queue=one.task_queue,
                 workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation] if "workflows" in one.roles else [],
-                activities=[done for role in one.roles for done in activities[role]],
+                activities=[done for role in one.roles for done in by_role[role]],
                 nexus_service_handlers=list(chosen.nexus_handlers) if "workflows" in one.roles else [],
                 plugins=[PydanticAIPlugin(), *([agent] if "models" in one.roles else [])],
                 interceptors=interceptors,

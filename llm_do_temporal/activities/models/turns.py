@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 class TurnStore:
-    """What model turns have beside their requests: the conversations at hand, blobs, and records of other runs."""
+    """Stores that model turns use: the conversations at hand, blobs, and records of other runs."""
 
     def __init__(self, blobs: BlobStore | None = None, records: ForkRecords | None = None) -> None:
         """Without blobs no turn has attachments or a base; without records none is taken over from another run."""

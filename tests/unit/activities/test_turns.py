@@ -51,7 +51,7 @@ async def test_two_services_of_one_process_read_the_files_of_their_own_workshops
     for model, digest in zip(models, digests, strict=True):
         assert model is not None
         picture = ImageUrl(f"{BLOB_SCHEME}{digest}#a.png", media_type="image/png")
-        request = [ModelRequest([UserPromptPart([picture])])]
+        request: list[ModelMessage] = [ModelRequest([UserPromptPart([picture])])]
         await ActivityEnvironment().run(model.request, request, None, ModelRequestParameters())
 
     assert seen == [b"the picture of 0", b"the picture of 1"]
