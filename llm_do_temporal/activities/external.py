@@ -201,9 +201,9 @@ def _mcp_client(
     if not has_mcp():
         raise DefinitionError("MCP support is not installed", next_step=MCP_STEP)
     # Imported here: optional, and slow to load for those who have no server.
-    from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 
+    from llm_do_temporal.activities.external_programs import Program
     from llm_do_temporal.activities.external_wire import read_leniently
 
     if server.command is None:
@@ -215,15 +215,12 @@ def _mcp_client(
             init_timeout=CONNECT_SECONDS,
             read_timeout=answer_seconds,
         )
-        read_leniently(built.client.transport)
+        read_leniently(built.client.transport, name)
         return built
-    program, *arguments = server.command
     environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
     environment |= {variable: _variable(variable) for variable in server.env}
-    transport = StdioTransport(
-        program, arguments, env=environment, cwd=str(workshop), keep_alive=False, log_file=stderr
-    )
-    read_leniently(transport)
+    transport = Program(server.command, environment, workshop, stderr)
+    read_leniently(transport, name)
     return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS, read_timeout=answer_seconds)
 
 

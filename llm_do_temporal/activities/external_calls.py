@@ -21,6 +21,7 @@ _WHY: Mapping[int, str] = {
 _WHY_BY_TEXT: Mapping[str, str] = {
     "Server returned an error response": "answered with an HTTP error that says nothing of the call",
     "Unexpected content type": "gave an answer that could not be read",
+    "server answered a request with 202": "took the call and gave no answer",
 }
 """Reasons by the begin of the library's text, where its code is one that servers use for refusals, too."""
 

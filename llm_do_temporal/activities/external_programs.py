@@ -1,0 +1,155 @@
+"""MCP servers that are programs, reached through their standard input and output.
+
+Owns what of a program's output reaches the protocol's library: lines of a bounded size, whatever their bytes. Owns
+also that the failure of the program ends the connection, and the other way round. Imported only where a server is used,
+since the library is optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastmcp.client.transports.base import ClientTransport, TransportOptions
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES
+from llm_do_temporal.activities.external_wire import UnreadableLine
+
+LEAVING_SECONDS = 2.0
+"""Seconds for a program to end by itself once its standard input is closed, and again once it is told to end."""
+_LAST_ANSWER_SECONDS = 0.5
+"""Seconds for what a program that failed has written before; a process that it left may hold its output for ever."""
+_LOOK_SECONDS = 0.05
+_MOST_QUOTED = 64 * 1024
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+Received = SessionMessage | Exception
+
+
+class Program(ClientTransport):
+    """Transport of a server that is started for one connection."""
+
+    def __init__(self, command: tuple[str, ...], environment: dict[str, str], folder: Path, stderr: TextIO) -> None:
+        self._command = command
+        self._environment = environment
+        self._folder = folder
+        self._stderr = stderr
+
+    @asynccontextmanager
+    async def connect_session(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, *, transport_options: TransportOptions | None = None, **session: Any
+    ) -> AsyncGenerator[Any]:
+        """Start the program and yield a session with it; end the program after that. Raises OSError."""
+        kind = (transport_options or TransportOptions()).session_class
+        process = await anyio.open_process(
+            list(self._command),
+            stderr=self._stderr,
+            cwd=self._folder,
+            env=self._environment,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        give, received = anyio.create_memory_object_stream[Received](0)
+        sent, take = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            try:
+                tasks.start_soon(_read, process, process.stdout, give)
+                tasks.start_soon(_write, process.stdin, take, give)
+                async with kind(received, sent, **session) as connected:
+                    yield connected
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(process, process.stdin)
+                tasks.cancel_scope.cancel()
+                for stream in (give, received, sent, take):
+                    stream.close()
+
+
+async def _read(process: Process, output: ByteReceiveStream, give: MemoryObjectSendStream[Received]) -> None:
+    """Hand on each line of the program, until it ends or has failed."""
+    async with give, anyio.create_task_group() as tasks:
+        tasks.start_soon(_until_failure, process, tasks.cancel_scope)
+        with suppress(*_GONE):
+            async for line in _lines(output):
+                await give.send(_message(line))
+        tasks.cancel_scope.cancel()
+    # A program that is still writing when nobody listens any more could not end.
+    with suppress(*_GONE, anyio.EndOfStream):
+        while True:
+            await output.receive()
+
+
+async def _until_failure(process: Process, scope: anyio.CancelScope) -> None:
+    # A program that ends well may be a launcher, and what it launched goes on.
+    if await _exit_code(process):
+        await anyio.sleep(_LAST_ANSWER_SECONDS)
+        scope.cancel()
+
+
+async def _lines(output: ByteReceiveStream) -> AsyncGenerator[bytes]:
+    """Yield the lines of an output; of one that is too long, the beginning alone."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in output:
+        *ended, rest = chunk.split(b"\n")
+        for end in ended:
+            yield b"".join((*parts, end))
+            parts, size = [], 0
+        size += len(rest)
+        if size > MOST_MESSAGE_BYTES:
+            parts, rest = [b"".join(parts)[:_MOST_QUOTED]], b""
+        parts.append(rest)
+    if any(parts):
+        yield b"".join(parts)
+
+
+def _message(line: bytes) -> Received:
+    text = line.decode("utf-8", "replace")
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError:
+        return UnreadableLine(text)
+
+
+async def _write(
+    stdin: ByteSendStream, take: MemoryObjectReceiveStream[SessionMessage], give: MemoryObjectSendStream[Received]
+) -> None:
+    """Write each message; where the program no longer reads, end the connection."""
+    try:
+        async with take:
+            async for item in take:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await stdin.send(f"{text}\n".encode())
+    except _GONE:
+        give.close()
+
+
+async def _end(process: Process, stdin: ByteSendStream) -> None:
+    with suppress(*_GONE):
+        await stdin.aclose()
+    with anyio.move_on_after(LEAVING_SECONDS):
+        await _exit_code(process)
+    if process.returncode is None:
+        await terminate_posix_process_tree(process, LEAVING_SECONDS)
+    with anyio.move_on_after(LEAVING_SECONDS):
+        await _exit_code(process)
+    # A process that it left may hold its output; asyncio has no other way to close this end.
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _exit_code(process: Process) -> int:
+    """Return the status of the program once it ends, whoever still holds its output."""
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio's own wait is for the end of the output, too
+        await anyio.sleep(_LOOK_SECONDS)
+    return process.returncode

@@ -1,0 +1,238 @@
+"""Answers of MCP servers that break the protocol: what can be read one way is read, and no call is lost for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.delegation import tool_results
+from tests.support.runs.place import Place
+
+SERVER = str(Path(__file__).parents[1] / "support/servers/listing_mcp_server.py")
+TRANSPORTS = ["stdio", "json", "stream"]
+DEEP = "[" * 10_000 + "]" * 10_000
+HI = {"type": "text", "text": "hi"}
+
+
+@contextmanager
+def serving(transport: str, *tools: str) -> Generator[dict[str, Any]]:
+    """Yield the keys of a server that lists the tools, each given as JSON."""
+    command = [sys.executable, SERVER, f"[{', '.join(tools or (TOOL,))}]"]
+    if transport == "stdio":
+        yield {"mcp": {"odd": {"command": command, "pre_approved": True}}}
+        return
+    with subprocess.Popen([*command, "--http"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}/{transport}"
+            yield {"mcp": {"odd": {"url": url, "pre_approved": True}}}
+        finally:
+            server.kill()
+
+
+TOOL = '{"name": "odd", "inputSchema": {"type": "object"}}'
+
+
+def result(value: Any) -> str:
+    return f'{{"jsonrpc":"2.0","id":ID,"result":{value if isinstance(value, str) else json.dumps(value)}}}'
+
+
+def content(*parts: Any) -> str:
+    return result({"content": parts})
+
+
+READ = {
+    content({"type": "video", "data": "x"}, HI): '[{"type":"video","data":"x"},"hi"]',
+    content("hi"): "hi",
+    content({"type": "text", "text": None}): "null",
+    content({"type": "image", "data": "no base64!", "mimeType": "image/png"}): "[image, its data cannot be read]",
+    content({"type": "image", "data": "aGk="}): "[image, 2 bytes, not shown]",
+    content({"type": "image", "data": "data:image/png;base64,aGk=", "mimeType": "image/png"}): (
+        "[image/png, 2 bytes, not shown]"
+    ),
+    content({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}): "[audio/wav, 2 bytes, not shown]",
+    content({"type": "resource", "resource": {"uri": "x://a", "blob": "?"}}): (
+        "[resource x://a, its content cannot be read]"
+    ),
+    content({"type": "resource", "resource": {"uri": "x://a", "blob": "aGk=", "mimeType": "application/pdf"}}): (
+        "[application/pdf, 2 bytes, not shown]"
+    ),
+    content({**HI, "annotations": {"priority": 7}, "_meta": 5}): "hi",
+    result({"content": HI}): "hi",
+    result({"content": None}): "",
+    result({"structuredContent": {"a": 1}}): '{"a":1}',
+    result({"content": [], "structuredContent": [1, 2]}): "[1,2]",
+    result({"sent": True}): '{"sent":true}',
+    result('{"content":[{"type":"text","text":"half \\ud83d"}]}'): "half \ufffd",
+    result(f'{{"content":[{json.dumps(HI)}],"_meta":{{"deep":{DEEP}}}}}'): "hi",
+    "LOG: " + content(HI) + " bye": "hi",
+    '{"id":ID,"result":{"content":[{"type":"text","text":"hi"}]}}': "hi",
+    '{"jsonrpc":"2.0","id":ID,"result":"hi"}': "hi",
+}
+"""Answers, and what the model is given for each."""
+FAILED = {
+    result({"isError": True}): "Tool 'odd' returned an error",
+    result({"isError": True, "content": []}): "Tool 'odd' returned an error",
+    result({"isError": True, "content": [{"type": "video"}]}): '{"type":"video"}',
+    result({"isError": "true", "content": [HI]}): "hi",
+    '{"jsonrpc":"2.0","id":ID,"result":null,"error":{"code":5,"message":"bad"}}': "bad",
+    '{"jsonrpc":"2.0","id":ID,"error":"bad"}': "bad",
+}
+"""Answers, and the failure that the model is told of for each."""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_odd_answer_is_a_result_or_a_plain_failure(place: Place, transport: str) -> None:
+    main = scripted([call("odd", instead=answer) for answer in (*READ, *FAILED)], "Done.")
+    with serving(transport) as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        await place.run("main")
+    assert tool_results(main, "odd") == [*READ.values(), *(f"'odd' says: {text}" for text in FAILED.values())]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_deep_or_large_result_is_cut(place: Place, transport: str) -> None:
+    deep_answer = result(f'{{"content":[],"structuredContent":{{"a":{DEEP}}}}}')
+    main = scripted([call("odd", instead=deep_answer), call("long")], "Done.")
+    with serving(transport, TOOL, '{"name": "long"}') as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        await place.run("main")
+    (deep,) = tool_results(main, "odd")
+    assert "[nested too deeply]" in deep
+    (long,) = tool_results(main, "long")
+    assert long.startswith('{"content":"called long xxx')
+    assert '"truncated":true' in long
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_half_a_character_takes_no_tool_away(place: Place, transport: str) -> None:
+    main = scripted([call("odd"), call("half")], "Done.")
+    half = '{"name": "half", "description": "half \\ud83d", "inputSchema": {"type": "object"}}'
+    with serving(transport, TOOL, half) as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        await place.run("main")
+    assert sorted(main.requests[0].tools) == ["half", "odd"]
+    assert tool_results(main, "half") == ["called half"]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "stream"])
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("Listening on port 8080", 1),
+        ("", 3),
+        ('{"level": "info"}', 2),
+        ("x" * 1000, 3000),
+        (
+            '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"' + "y" * 900 + '"}}',
+            3000,
+        ),
+        ('{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":3,"progress":5}}', 3000),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping"}', 2000),
+    ],
+)
+async def test_what_stands_before_an_answer_costs_nothing(
+    place: Place, caplog: pytest.LogCaptureFixture, transport: str, line: str, times: int
+) -> None:
+    main = scripted(call("odd", say=line, times=times), "Done.")
+    with serving(transport) as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        await place.run("main")
+    assert tool_results(main, "odd") == ["called odd"]
+    assert sum(len(record.getMessage()) for record in caplog.records) < 60_000
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: Place, transport: str) -> None:
+    main = scripted(call("odd", instead='{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te'), "Done.")
+    with serving(transport) as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        run = await place.start("main")
+        (asked,) = await place.pending(run)
+        assert "gave an answer that could not be read" in (asked.request.reason or "")
+        await place.decide(run, "reject")
+        await place.client.result(run)
+    assert "is unknown" in tool_results(main, "odd")[0]
+
+
+@pytest.mark.parametrize("broken", ["caf\\xe9", "\\xff\\xfe\\x00"])
+async def test_bytes_that_are_no_text_take_no_answer_away(place: Place, broken: str) -> None:
+    """Standard output of a program that writes in another encoding."""
+    answer = f'{{"jsonrpc":"2.0","id":%d,"result":{{"content":[{{"type":"text","text":"{broken}"}}]}}}}\\n'
+    main = scripted(call("odd"), "Done.")
+    place.worker("main", main, toolsets=program(f"os.write(1, b'{answer}' % asked['id'])"))
+    await place.run("main")
+    (said,) = tool_results(main, "odd")
+    assert "\ufffd" in said
+
+
+PROGRAM = """
+import json, os, subprocess, sys, time
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "tools/call":
+        {action}
+    elif asked.get("method") == "tools/list":
+        listed = {{"tools": [{{"name": "odd"}}]}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": listed}}), flush=True)
+    elif asked.get("method") == "initialize":
+        known = {{"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {{"tools": {{}}}},
+                 "serverInfo": {{"name": "x", "version": ""}}}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": known}}), flush=True)
+    elif "id" in asked:
+        error = {{"code": -32601, "message": "Method not found"}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "error": error}}), flush=True)
+"""
+
+
+def program(action: str) -> dict[str, Any]:
+    """Return the keys of a server that carries out a line of Python in each call."""
+    command = [sys.executable, "-c", PROGRAM.format(action=action)]
+    return {"mcp": {"odd": {"command": command, "pre_approved": True}}}
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ("print('oops', flush=True); os._exit(3)", "closed the connection before it answered"),
+        ("os.close(1)", "closed the connection before it answered"),
+        ("os.kill(os.getpid(), 9)", "closed the connection before it answered"),
+        # A process that the program leaves behind holds its output.
+        ("subprocess.Popen(['sleep', '600']); os._exit(1)", "closed the connection before it answered"),
+        ("os.write(1, b'{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":' % asked['id'] + b'x' * 40000000 + b'\\n')", "read"),
+    ],
+)
+async def test_a_program_that_cannot_answer_is_a_question_for_a_person_at_once(
+    place: Place, action: str, why: str
+) -> None:
+    main = scripted(call("odd"), "Done.")
+    place.worker("main", main, toolsets=program(action))
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert why in (asked.request.reason or "")
+    await place.decide(run, "reject")
+    await place.client.result(run)
+    assert "is unknown" in tool_results(main, "odd")[0]
+
+
+async def test_a_launcher_that_ends_well_does_not_end_its_server(place: Place) -> None:
+    main = scripted(call("odd"), "Done.")
+    keys = program("print(json.dumps({'id': asked['id'], 'result': 'hi'}), flush=True)")
+    keys["mcp"]["odd"]["command"] = [
+        "sh",
+        "-c",
+        'exec 3<&0; "$@" <&3 3<&- & exit 0',
+        "sh",
+        *keys["mcp"]["odd"]["command"],
+    ]
+    place.worker("main", main, toolsets=keys)
+    await place.run("main")
+    assert tool_results(main, "odd") == ["hi"]
