@@ -152,8 +152,10 @@ async def test_what_stands_before_an_answer_costs_nothing(
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: Place, transport: str) -> None:
+    """Hints of the server change nothing: it is not trusted to say that a call may be repeated."""
     main = scripted(call("odd", instead='{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te'), "Done.")
-    with serving(transport) as toolsets:
+    hints = '{"readOnlyHint": true, "idempotentHint": true, "destructiveHint": false}'
+    with serving(transport, f'{TOOL[:-1]}, "annotations": {hints}}}') as toolsets:
         place.worker("main", main, toolsets=toolsets)
         run = await place.start("main")
         (asked,) = await place.pending(run)
