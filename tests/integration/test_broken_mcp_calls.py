@@ -50,7 +50,7 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     assert log.read_text() == "die 3\n"
 
 
-@pytest.mark.parametrize("path", ["gateway", "page", "prose", "other", "stream", "reset"])
+@pytest.mark.parametrize("path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice"])
 async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_person(
     place: Place, breaking: str, path: str
 ) -> None:

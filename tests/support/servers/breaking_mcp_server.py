@@ -63,6 +63,10 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(200, b"It was sent.", "application/json")
         elif self.path == "/other":
             self._reply(200, b'{"sent": true}', "application/json")
+        elif self.path == "/accepted":
+            self._reply(202, b"")
+        elif self.path == "/notice":
+            self._reply(200, b'{"jsonrpc": "2.0", "method": "notifications/sent"}', "application/json")
         elif self.path == "/stream":
             self._reply(200, b": nothing\n\n", "text/event-stream")
         else:
