@@ -102,6 +102,8 @@ def readable_result(result: dict[str, Any]) -> dict[str, Any]:
         "isError": result.get("isError") in (True, "true", "True"),
     }
     structured = result.get("structuredContent")
+    if isinstance(result.get("resultType"), str):
+        found["resultType"] = result["resultType"]
     if structured is None and "content" not in result:
         known = ("_meta", "isError", "resultType", "structuredContent")
         structured = {name: value for name, value in result.items() if name not in known} or None
