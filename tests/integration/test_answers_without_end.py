@@ -76,8 +76,8 @@ def _message(live: bool, reason: str, text: str) -> Raw:
 
 
 def _response(live: bool, status: str, text: str) -> Raw:
-    content = [{"type": "output_text", "text": text, "annotations": []}]
-    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+    content: list[Json] = [{"type": "output_text", "text": text, "annotations": []}]
+    item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
     own: Json = {
         "id": "resp_1",
         "object": "response",
@@ -86,10 +86,10 @@ def _response(live: bool, status: str, text: str) -> Raw:
         "tools": [],
         "tool_choice": "auto",
     }
-    whole = {**own, "parallel_tool_calls": True, "status": status, "output": [item]}
+    whole: Json = {**own, "parallel_tool_calls": True, "status": status, "output": [item]}
     if not live:
         return _sent(False, whole)
-    delta = {"output_index": 0, "content_index": 0, "item_id": "msg_1", "delta": text, "logprobs": []}
+    delta: Json = {"output_index": 0, "content_index": 0, "item_id": "msg_1", "delta": text, "logprobs": []}
     return _sent(
         True,
         {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},

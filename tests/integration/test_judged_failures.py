@@ -149,7 +149,7 @@ async def test_an_answer_that_a_library_does_not_expect_is_left_to_the_other_mod
     place: Place, providers: Providers
 ) -> None:
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {"input_tokens": 9}}
-    call = {"functionCall": {"name": None, "args": {}}}
+    call: dict[str, Any] = {"functionCall": {"name": None, "args": {}}}
     odd = {
         "anthropic-text": raw(json.dumps({**message, "content": "Text.", "stop_reason": "end_turn"})),
         "anthropic-null": raw(json.dumps({**message, "content": [None], "stop_reason": "end_turn"})),

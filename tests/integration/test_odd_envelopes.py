@@ -65,6 +65,16 @@ async def test_no_field_of_an_answer_lets_its_workflow_stand_still(
     assert [result.output for result in came] == ["All of it."] * len(names)
 
 
+async def test_the_halves_of_a_character_that_come_apart_are_joined(place: Place, providers: Providers) -> None:
+    own = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    pieces = (("Fine \ud83d", None), ("\ude00 and \ud83d", None), (" alone.", "stop"))
+    choices = ({"index": 0, "delta": {"content": text}, "finish_reason": end} for text, end in pieces)
+    lines = (f"data: {json.dumps({**own, 'choices': [choice]})}\n\n" for choice in choices)
+    place.workshop(models={"m": providers.alias("chat", "halves", Raw("".join(lines).encode()))})
+    place.worker("main", "m")
+    assert (await place.run("main")).output == "Fine \U0001f600 and \ufffd alone."
+
+
 @LIVE
 async def test_a_byte_order_mark_takes_nothing_of_an_answer(place: Place, providers: Providers, live: bool) -> None:
     models = {"m": providers.alias("chat", f"mark-{live}", chat(live, begin=b"\xef\xbb\xbf"))}

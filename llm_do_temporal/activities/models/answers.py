@@ -96,9 +96,9 @@ def _short(name: Any) -> str | None:
 
 
 def whole_characters(value: Any) -> Any:
-    """The value with every half character (a lone surrogate, which no UTF-8 can hold) replaced."""
+    """The value with the halves of a character that follow each other joined, and every other half replaced."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
         return {whole_characters(key): whole_characters(inner) for key, inner in items}

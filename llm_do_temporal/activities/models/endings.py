@@ -69,5 +69,6 @@ def with_known_end(answer: ModelResponse) -> ModelResponse:
 def _meaning(sent: str) -> FinishReason | None:
     """Return what a server's reason means; None: nothing that is known, or that the answer is whole."""
     plain = _OTHER.sub("", sent.lower())
-    found = (reason for reason, signs in _SIGNS if any(sign in plain for sign in signs))
-    return _EXACT.get(plain) or next(found, None)
+    if plain in _EXACT:
+        return _EXACT[plain]
+    return next((reason for reason, signs in _SIGNS if any(sign in plain for sign in signs)), None)

@@ -52,7 +52,7 @@ def status_of(body: bytes) -> int | None:
 def _error_of_choice(whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the error in the first choice, which some gateways put there when it broke off; empty: there is none."""
     choices: Any = whole.get("choices")
-    first: Any = choices[0] if isinstance(choices, list) and choices else None
+    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
     error: Any = cast("Mapping[str, Any]", first).get("error") if isinstance(first, Mapping) else None
     return cast("Mapping[str, Any]", error) if isinstance(error, Mapping) else {}
 

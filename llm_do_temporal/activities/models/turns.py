@@ -39,6 +39,7 @@ from llm_do_temporal.activities.models.provider_batches.turn import Asked, told_
 from llm_do_temporal.activities.models.provider_batches.turn import answer as batched_answer
 from llm_do_temporal.activities.models.reuse.recorded_turns import keyed, reused
 from llm_do_temporal.activities.models.usage_reports import counted, marked
+from llm_do_temporal.activities.models.written_calls import refuse_written_calls
 from llm_do_temporal.activities.models.written_results import with_result
 from llm_do_temporal.activities.models.written_thoughts import with_thoughts
 from llm_do_temporal.activities.runtime.failures import as_failure
@@ -156,6 +157,8 @@ class TurnModel(WrapperModel):
             raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
         answer, estimated = counted(with_known_end(answer), sent, parameters)
         answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
+        if self.wrapped.provider is not None:
+            refuse_written_calls(answer, parameters)
         answer = with_plain_calls(answer, parameters, call_ids(said))
         whole = {tool.name for tool in parameters.output_tools}
         stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
