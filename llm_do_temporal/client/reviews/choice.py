@@ -9,9 +9,9 @@ from typing import Literal
 
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.policy.layers.answer import ALL, LineComment, ReviewAnswer
+from llm_do_temporal.policy.layers.answer import ALL, LineComment, ReviewAnswer, named
 from llm_do_temporal.policy.layers.nodes import NodeKind
-from llm_do_temporal.policy.layers.paths import above
+from llm_do_temporal.policy.layers.paths import above, lies_below
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ReviewChoice:
 
         Raises DecisionRefused where there are none.
         """
-        inside = [one for one in self.review.changes if one.path == folder or one.path.startswith(f"{folder}/")]
+        inside = [one for one in self.review.changes if one.path == folder or lies_below(one.path, folder)]
         if not inside:
             raise DecisionRefused(f"'{folder}/' has no changes", next_step="Look at the review again.")
         chosen = [one for one in inside if not (accepted and one.conflict)]
@@ -100,8 +100,11 @@ class ReviewChoice:
         return "accepted" if change.path in self.whole else "not accepted"
 
     def answer(self) -> ReviewAnswer:
-        """Return the answer, with folders in place of all that is in them."""
-        return ReviewAnswer(
+        """Return the answer, with folders in place of all that is in them.
+
+        Raises DecisionRefused for an answer that would accept anything else than this choice.
+        """
+        answer = ReviewAnswer(
             changes=self.review.shown.section.digest,
             accept=self._accept(),
             hunks=self.parts,
@@ -109,18 +112,22 @@ class ReviewChoice:
             comments=self.comments,
             rest=self.rest,
         )
+        accepted = set(answer.paths(self.review.layer, frozenset(self.review.conflicts)))
+        if accepted != (self.whole & self.review.layer.changes.keys()) - {*self.parts, *self.edits}:
+            raise DecisionRefused("the answer would accept other changes than were chosen", next_step="Name each file.")
+        return answer
 
     def _accept(self) -> tuple[str, ...]:
         changed, conflicts = self.review.layer.changes.keys(), self.review.conflicts.keys()
         left_out = changed - {*self.whole, *self.parts, *self.edits}
         paths = [path for path in changed if path in self.whole]
         if paths and left_out <= conflicts:
-            return (ALL, *(path for path in paths if path in conflicts))
+            return (ALL, *(named(path) for path in paths if path in conflicts))
         split = {folder for path in changed - self.whole for folder in (path, *above(path))}
         sizes = Counter(folder for path in changed for folder in (path, *above(path)))
         # No folder stands for a conflict.
-        named = dict.fromkeys(path for path in paths if path in conflicts)
+        accept = dict.fromkeys(named(path) for path in paths if path in conflicts)
         for path in (path for path in paths if path not in conflicts):
             whole = [folder for folder in (path, *above(path)) if folder not in split and sizes[folder] > 1]
-            named[f"{whole[-1]}/" if whole else path] = None
-        return tuple(named)
+            accept[f"{whole[-1]}/" if whole else named(path)] = None
+        return tuple(accept)

@@ -13,7 +13,12 @@ from llm_do_temporal.policy.layers.nodes import Digest
 from llm_do_temporal.policy.layers.paths import lies_below
 from llm_do_temporal.policy.values import Value
 
-ALL = "*"
+ALL = "/"
+"""Name of the folder in which all changes are: no file can have it."""
+_FORMER_ALL = "*"
+"""Name that stood for all changes, and may be a file's."""
+_LITERAL = "./"
+"""Beginning of a name that is a path, whatever else it could mean."""
 MAX_COMMENTS = 200
 Words = Annotated[str, Field(min_length=1, max_length=4_000)]
 
@@ -33,8 +38,9 @@ class ReviewAnswer(Value):
     changes: Digest
     """Digest of the changes that were shown."""
     accept: tuple[str, ...] = (ALL,)
-    """Paths that are accepted as a whole. A path that ends in `/` stands for all below it that is no conflict, `*` for
-    all that is none."""
+    """Paths that are accepted as a whole. One that ends in `/` stands for all below it that is no conflict, and `/` for
+    all changes that are none. `./PATH` is the change of this path alone. `*` is an earlier name of `/`, and is refused
+    where a changed file is called so."""
     hunks: Mapping[str, tuple[str, ...]] = {}
     """Ids of the hunks that are accepted, of files that are accepted in part."""
     edits: Mapping[str, Digest] = {}
@@ -53,8 +59,15 @@ class ReviewAnswer(Value):
         taken: set[str] = set()
         for name in self.accept:
             folder = name.removesuffix("/")
-            if name == ALL:
+            if name == _FORMER_ALL and name in changed:
+                raise DecisionRefused(
+                    "'*' may mean all changes, or the changed file with this name",
+                    next_step="Write '/' for all changes, './*' for the file.",
+                )
+            if name in (ALL, _FORMER_ALL):
                 found = {path for path in changed if path not in conflicts}
+            elif name.startswith(_LITERAL):
+                found = {name.removeprefix(_LITERAL)} & changed.keys()
             elif name.endswith("/"):
                 inside = {path for path in changed if path == folder or lies_below(path, folder)}
                 found = inside - conflicts
@@ -65,8 +78,13 @@ class ReviewAnswer(Value):
                     )
             else:
                 found = {name} & changed.keys()
-            if not found and name != ALL:
+            if not found and name not in (ALL, _FORMER_ALL):
                 raise DecisionRefused(f"'{name}' is not among the changes", next_step="Look at the review again.")
             taken |= found
         in_part = {*self.hunks, *self.edits}
         return [path for path in changed if path in taken and path not in in_part]
+
+
+def named(path: str) -> str:
+    """Return the name in `accept` that means the change of this path alone, whatever a stranger called the file."""
+    return f"{_LITERAL}{path}" if path == _FORMER_ALL or path.startswith(_LITERAL) else path

@@ -314,3 +314,22 @@ def test_the_patch_of_an_open_review_is_one_that_git_takes(review: Review, tmp_p
 
     found = {str(one.relative_to(tmp_path)): one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
     assert found == {path: now for path, (_, now) in SIDES.items() if now is not None}
+
+
+def test_a_file_called_like_a_part_of_another_is_named_as_a_path(play: Play) -> None:
+    part = hunks(made_review(MemoryBlobs(), SIDES))[0]
+    sides: dict[str, tuple[Side, Side]] = {**SIDES, f"src/novel.txt:{part}": (None, "evil")}
+    review = made_review(MemoryBlobs(), sides)
+    with pytest.raises(DecisionRefused, match="is a changed file, and may mean a part of"):
+        play([review], "--id", "a1", "--accept", f"src/novel.txt:{part}")
+    with pytest.raises(DecisionRefused, match="may be about"):
+        play([review], "--id", "a1", "--all", "--comment", f"src/novel.txt:{part}: why?")
+    desk = play([review], "--id", "a1", "--accept", f"./src/novel.txt:{part}")
+    assert ReviewAnswer.model_validate(desk.taken[0].args).paths(review.layer) == [f"src/novel.txt:{part}"]
+
+
+@pytest.mark.parametrize("name", ["*", "./*"])
+def test_a_file_called_like_all_changes_is_accepted_alone(play: Play, name: str) -> None:
+    review = made_review(MemoryBlobs(), {**SIDES, "*": (None, "evil")})
+    desk = play([review], "--id", "a1", "--accept", name)
+    assert ReviewAnswer.model_validate(desk.taken[0].args).paths(review.layer) == ["*"]

@@ -97,13 +97,13 @@ async def test_all_that_is_left_of_a_file_or_of_the_review(person: Person) -> No
 async def test_accepting_the_rest_leaves_conflicts_out(monkeypatch: pytest.MonkeyPatch) -> None:
     person = Person(monkeypatch, conflicts={"novel.txt": "changed meanwhile"})
     await person.types("w", "A", "s")
-    assert person.run.answer.accept == ("*",)
+    assert person.run.answer.accept == ("/",)
     assert "changed by somebody else meanwhile" in person.screen.getvalue()
 
 
 async def test_what_was_skipped_comes_again(person: Person) -> None:
     await person.types("w", "s", "y", "a", "y", "y", "s")
-    assert person.run.answer.accept == ("*",)
+    assert person.run.answer.accept == ("/",)
 
 
 async def test_back_asks_the_part_before_once_more(person: Person) -> None:

@@ -199,9 +199,30 @@ def test_all_but_one_names_folders_and_no_file_of_the_one_that_is_split(review: 
 def test_a_conflict_is_accepted_by_its_name_alone(blobs: CountedBlobs) -> None:
     review = made_review(blobs, {"a.txt": ("1", "2"), "b.txt": ("1", "3")}, conflicts={"a.txt": "changed meanwhile"})
     choice = ReviewChoice(review).with_all()
-    assert choice.answer().accept == ("*",)
+    assert choice.answer().accept == ("/",)
     assert choice.state(review.change("a.txt")) == "not accepted"
-    assert choice.with_change(review.change("a.txt"), accepted=True).answer().accept == ("*", "a.txt")
+    assert choice.with_change(review.change("a.txt"), accepted=True).answer().accept == ("/", "a.txt")
+
+
+async def test_a_file_with_the_name_of_all_changes_is_accepted_alone(blobs: CountedBlobs) -> None:
+    review = made_review(blobs, {"*": ("1", "2"), "a.txt": ("1", "3"), "b.txt": ("1", "4")})
+    desk = ReviewedRun(review)
+    choice = ReviewChoice(review).with_change(review.change("*"), accepted=True)
+    await decide_review(desk, review, choice.answer())
+    answer = ReviewAnswer.model_validate(desk.taken[0].args)
+    assert answer.paths(review.layer) == ["*"]
+    every = ReviewChoice(review).with_all().answer()
+    assert sorted(every.paths(review.layer)) == ["*", "a.txt", "b.txt"]
+
+
+def test_an_answer_that_accepts_something_else_is_not_sendable(
+    blobs: CountedBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review = made_review(blobs, {"a.txt": ("1", "3"), "b.txt": ("1", "4")})
+    choice = ReviewChoice(review).with_change(review.change("a.txt"), accepted=True)
+    monkeypatch.setattr(ReviewChoice, "_accept", lambda _: ("/",))
+    with pytest.raises(DecisionRefused, match="other changes than were chosen"):
+        choice.answer()
 
 
 def test_a_folder_accepts_no_conflict_and_names_none(blobs: CountedBlobs) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
+from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer, named
 from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
 from llm_do_temporal.policy.layers.layer import Layer, LayerEntry, layer_of
 from tests.support.workshops.layered import EDITOR, text_file
@@ -48,6 +48,21 @@ def test_a_conflict_is_accepted_by_its_name_and_by_no_folder_or_star() -> None:
     with pytest.raises(DecisionRefused, match="by somebody else"):
         ReviewAnswer(changes=SHOWN, accept=("src/",)).paths(_layer("src/a.py"), conflicts)
     assert "src/a.py" in ReviewAnswer(changes=SHOWN, accept=("*", "src/a.py")).paths(layer, conflicts)
+
+
+@pytest.mark.parametrize("everything", ["*", "/"])
+def test_everything_is_named_in_two_ways_while_no_file_has_the_name_of_one(everything: str) -> None:
+    assert sorted(ReviewAnswer(changes=SHOWN, accept=(everything,)).paths(_layer(*PATHS))) == sorted(PATHS)
+
+
+def test_a_file_called_like_a_word_is_accepted_by_its_path_alone() -> None:
+    """The name of a changed file is chosen by the model."""
+    layer = _layer("*", "**", "./a", "b", "c/*")
+    with pytest.raises(DecisionRefused, match="may mean all changes, or the changed file"):
+        ReviewAnswer(changes=SHOWN, accept=("*",)).paths(layer)
+    for path in layer.changes:
+        assert ReviewAnswer(changes=SHOWN, accept=(named(path),)).paths(layer) == [path]
+    assert sorted(ReviewAnswer(changes=SHOWN).paths(layer)) == sorted(layer.changes)
 
 
 @pytest.mark.parametrize("name", ["src/z.py", "srcs/", "", "../README.md", "SRC/a.py"])

@@ -92,7 +92,7 @@ def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
 
 def named_change(review: Review, name: str) -> ReviewChange:
     """Return the change of a path as it was typed. Raises DecisionRefused."""
-    path = name.removeprefix("./")
+    path = name if name in review.by_path else name.removeprefix("./")
     if path not in review.by_path and any(one.startswith(f"{path}/") for one in review.by_path):
         raise DecisionRefused(f"'{path}' is a folder", next_step=f"'{path}/' stands for all changes below it.")
     return review.change(path)
@@ -103,8 +103,14 @@ def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoi
     if path.endswith("/"):
         return choice.with_folder(path.rstrip("/"), accepted=accepted)
     head, colon, hunk = path.rpartition(":")
-    if colon and path not in choice.review.by_path and head in choice.review.by_path:
-        return _with_hunk(choice, choice.review.change(head), hunk, accepted=accepted)
+    if colon and head in choice.review.by_path:
+        if path not in choice.review.by_path:
+            return _with_hunk(choice, choice.review.change(head), hunk, accepted=accepted)
+        if not name.startswith("./"):
+            raise DecisionRefused(
+                f"'{path}' is a changed file, and may mean a part of '{head}'",
+                next_step=f"Write './{path}' for the file; for the part answer in the terminal or on the page.",
+            )
     return choice.with_change(named_change(choice.review, path), accepted=accepted)
 
 
@@ -136,7 +142,12 @@ def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
             f"--comment '{text[:80]}' begins with no path among the changes",
             next_step="Write it like --comment 'src/a.py:12: why twice?'.",
         )
-    path = max(paths, key=len)
+    if len(paths) > 1:
+        raise DecisionRefused(
+            f"--comment '{text[:80]}' may be about {' or '.join(repr(path) for path in paths[:3])}",
+            next_step="Comment on it in the terminal or on the page.",
+        )
+    (path,) = paths
     words = given[len(path) + 1 :]
     numbered = _LINE.fullmatch(words)
     line, said = (int(numbered[1]), numbered[2]) if numbered else (None, words)
