@@ -14,6 +14,8 @@ _WEB = {"websearch": "web_search", "webfetch": "web_fetch"}
 _TASKS = frozenset({"task", "agent"})
 _ALL_BY_DEFAULT = "Read, Write, Edit"
 _CALL = re.compile(r"^([A-Za-z_]+)\((.*)\)$", re.DOTALL)
+_WHOLE = re.compile(r"\(\*{0,2}\)$")
+"""Limit of a tool that limits nothing."""
 _OWN = {"filesystem": "filesystem", "shell": "shell", "delegation": "delegation", "custom": "custom"}
 
 
@@ -121,7 +123,8 @@ def _delegation(draft: Draft, keys: JsonObject, names: dict[str, str]) -> None:
         if key == "allow_workers" and isinstance(value, list):
             listed = [str(name) for name in cast("list[Any]", value)]
             known = [name if name == "*" else names.get(name, "") for name in listed]
-            options["allow_workers"] = [name for name in dict.fromkeys(known) if name]
+            before = cast("list[str]", options.get("allow_workers", []))
+            options["allow_workers"] = [name for name in dict.fromkeys([*before, *known]) if name]
             for name in listed:
                 if name != "*" and name not in names:
                     draft.note(f"worker '{name[:80]}' in 'allow_workers' is left out: it was not imported")
@@ -139,13 +142,13 @@ def _carry_claude(draft: Draft, names: dict[str, str]) -> None:
         draft.note(f"it names no tools, which means all of them; it gets files ({_ALL_BY_DEFAULT}), and no commands")
     asked = split_tools(cast("Any", given)) if isinstance(given, str | list) else split_tools(_ALL_BY_DEFAULT)
     denied = draft.given.get("disallowedTools")
-    if isinstance(denied, str | list):
-        refused = {name.lower() for name in split_tools(cast("Any", denied))}
-        asked = [name for name in asked if name.lower() not in refused]
+    refused = split_tools(cast("Any", denied)) if isinstance(denied, str | list) else []
+    asked = [name for name in asked if not _is_refused(draft, name, refused)]
     for name in asked:
         if not _claude_tool(draft, name, names):
             draft.note(f"tool '{name[:80]}' is left out: {_why_not(name)}")
-    writes = any(name.lower() in _WRITES for name in asked)
+    _block_commands(draft, refused)
+    writes = any(_WHOLE.sub("", name.lower()) in _WRITES for name in asked)
     if "filesystem" in draft.keys.get("toolsets", {}) and not writes:
         draft.keys["sandbox"] = {"readonly": True}
 
@@ -156,6 +159,8 @@ def _claude_tool(draft: Draft, name: str, names: dict[str, str]) -> bool:
     tool, inner = (match[1], match[2]) if match else (name, "")
     low = tool.lower()
     if low in _READS | _WRITES:
+        if inner.strip() not in ("", "*", "**"):
+            return False
         draft.toolset("filesystem")
     elif low == "bash":
         _claude_bash(draft, inner)
@@ -163,16 +168,67 @@ def _claude_tool(draft: Draft, name: str, names: dict[str, str]) -> bool:
         wanted = [part.strip() for part in inner.split(",") if part.strip()] or ["*"]
         _delegation(draft, {"allow_workers": wanted}, names)
     elif low in _WEB:
-        cast("list[Any]", draft.keys.setdefault("server_side_tools", [])).append({"tool_type": _WEB[low]})
+        return _claude_web(draft, _WEB[low], inner)
     else:
         return False
     return True
 
 
+def _is_refused(draft: Draft, name: str, refused: list[str]) -> bool:
+    """Return whether a tool is disallowed, as a whole or in a part that cannot be taken from it here."""
+    tool = name.partition("(")[0].lower()
+    for one in refused:
+        whole, scope = one.partition("(")[0].lower(), "(" in one
+        if one.lower() in (name.lower(), tool):
+            return True
+        if scope and whole == tool and tool != "bash":
+            draft.note(f"tool '{name[:80]}' is left out: '{one[:80]}' is disallowed, and no part of this tool can be")
+            return True
+    return False
+
+
+def _block_commands(draft: Draft, refused: list[str]) -> None:
+    """Put a rule that blocks before all others, for each command of `shell` that is disallowed."""
+    options = cast("JsonObject", draft.keys.get("toolsets", {})).get("shell")
+    if not isinstance(options, dict):
+        return
+    matches = [match for one in refused if (match := _CALL.match(one)) and match[1].lower() == "bash"]
+    patterns = [pattern for match in matches if (pattern := _command_pattern(match[2]))]
+    if patterns:
+        given = cast("JsonObject", options)
+        rules = cast("list[Any]", given.get("rules", []))
+        given["rules"] = [*({"pattern": pattern, "blocked": True} for pattern in patterns), *rules]
+
+
+def _claude_web(draft: Draft, tool: str, inner: str) -> bool:
+    """Carry a tool for the web over, with its domain where it names one; return False for another limit."""
+    listed = cast("list[JsonObject]", draft.keys.setdefault("server_side_tools", []))
+    entry = next((one for one in listed if one["tool_type"] == tool), None)
+    scope = inner.strip()
+    domain = scope.removeprefix("domain:").strip()
+    limited = scope not in ("", "*")
+    if limited and (domain == scope or not domain):
+        if not listed:
+            del draft.keys["server_side_tools"]
+        return False
+    if entry is None:
+        listed.append({"tool_type": tool, **({"allowed_domains": [domain]} if limited else {})})
+    elif not limited:
+        entry.pop("allowed_domains", None)
+    elif "allowed_domains" in entry:
+        domains = cast("list[str]", entry["allowed_domains"])
+        entry["allowed_domains"] = list(dict.fromkeys([*domains, domain]))
+    return True
+
+
+def _command_pattern(inner: str) -> str:
+    return inner.strip().removesuffix(":*").removesuffix("*").strip()
+
+
 def _claude_bash(draft: Draft, inner: str) -> None:
     first = "shell" not in draft.keys.get("toolsets", {})
     options = draft.toolset("shell")
-    pattern = inner.strip().removesuffix(":*").removesuffix("*").strip()
+    pattern = _command_pattern(inner)
     if not pattern:
         options.clear()
         return
@@ -186,4 +242,8 @@ def _why_not(name: str) -> str:
     if name.startswith("mcp__"):
         server = name.split("__")[1][:60]
         return f"say where the MCP server '{server}' is, under `toolsets: mcp:`"
+    if "(" in name and name.partition("(")[0].lower() in _READS | _WRITES:
+        return "say under `sandbox:` which files the worker reaches, and switch `filesystem` on"
+    if "(" in name and name.partition("(")[0].lower() in _WEB:
+        return "its limit has no counterpart; name domains with `allowed_domains` under `server_side_tools`"
     return "nothing here has that name"

@@ -220,7 +220,11 @@ def test_an_answer_that_accepts_something_else_is_not_sendable(
 ) -> None:
     review = made_review(blobs, {"a.txt": ("1", "3"), "b.txt": ("1", "4")})
     choice = ReviewChoice(review).with_change(review.change("a.txt"), accepted=True)
-    monkeypatch.setattr(ReviewChoice, "_accept", lambda _: ("/",))
+
+    def everything(_: ReviewChoice) -> tuple[str, ...]:
+        return ("/",)
+
+    monkeypatch.setattr(ReviewChoice, "_accept", everything)
     with pytest.raises(DecisionRefused, match="other changes than were chosen"):
         choice.answer()
 

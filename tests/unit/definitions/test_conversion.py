@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.conversion import ImportReport, import_workers
@@ -183,6 +185,65 @@ def test_agents_of_claude_code_get_the_tools_that_are_like_theirs(
     assert (pinned.sandbox.readonly if pinned.sandbox else None) is readonly
     assert (None if pinned.shell is None else tuple(rule.pattern for rule in pinned.shell.rules)) == rules
     assert pinned.shell is None or all(rule.approval_required for rule in pinned.shell.rules)
+
+
+@pytest.mark.parametrize(
+    ("tools", "disallowed", "filesystem", "readonly", "notes"),
+    [
+        ("Read(docs/**)", "", False, None, ["'Read(docs/**)' is left out"]),
+        ("Read, Edit(src/*.py)", "", True, True, ["'Edit(src/*.py)' is left out"]),
+        ("Read(*), Write(**)", "", True, None, []),
+        ("Read, Write", "Write(secrets/**)", True, True, ["'Write' is left out: 'Write(secrets/**)' is disallowed"]),
+        ("Read", "Read(~/.ssh/**)", False, None, ["'Read' is left out"]),
+        ("Read, Write", "Write", True, True, []),
+    ],
+)
+def test_a_limited_tool_gives_no_more_than_it_did(
+    source: Path, tools: str, disallowed: str, filesystem: bool, readonly: bool | None, notes: list[str]
+) -> None:
+    text = AGENT.format(name="reviewer", tools=tools, model=f"inherit\ndisallowedTools: {disallowed}")
+    put(source, agents__reviewer_dot_md=text)
+    report = imported(source)
+    pinned = worker(report, "reviewer")
+    assert pinned.filesystem is filesystem
+    assert (pinned.sandbox.readonly if pinned.sandbox else None) is readonly
+    assert [note in said(report) for note in notes] == [True] * len(notes)
+
+
+@pytest.mark.parametrize(
+    ("tools", "found"),
+    [
+        ("WebFetch", [None]),
+        ("WebFetch(domain:a.org), WebFetch(domain:b.org)", [["a.org", "b.org"]]),
+        ("WebFetch(domain:a.org), WebFetch", [None]),
+        ("WebFetch, WebFetch(domain:a.org)", [None]),
+        ("WebFetch(https://a.org/*)", []),
+        ("WebFetch(domain:)", []),
+    ],
+)
+def test_the_web_is_no_larger_than_it_was(source: Path, tools: str, found: list[Any]) -> None:
+    put(source, agents__reviewer_dot_md=AGENT.format(name="reviewer", tools=tools, model="opus"))
+    report = imported(source)
+    written = yaml.safe_load((report.target / "workers/reviewer.worker").read_text().split("---")[1])
+    assert [one.get("allowed_domains") for one in written.get("server_side_tools", [])] == found
+    assert found or "is left out: its limit has no counterpart" in said(report)
+
+
+def test_all_workers_of_several_tasks_may_be_called(source: Path) -> None:
+    for name in ("a", "b", "c"):
+        put(source, **{f"agents__{name}_dot_md": AGENT.format(name=name, tools="Read", model="opus")})
+    put(source, agents__main_dot_md=AGENT.format(name="main", tools="Task(a), Task(b), Read", model="opus"))
+    pinned = worker(imported(source), "main")
+    assert pinned.delegation is not None
+    assert pinned.delegation.allow_workers == ("a", "b")
+
+
+def test_a_disallowed_command_is_blocked_before_all_rules(source: Path) -> None:
+    text = AGENT.format(name="r", tools="Bash, Read", model="opus\ndisallowedTools: Bash(rm:*), Bash(git push:*)")
+    put(source, agents__r_dot_md=text)
+    shell = worker(imported(source), "r").shell
+    assert shell is not None
+    assert [(rule.pattern, rule.blocked) for rule in shell.rules] == [("rm", True), ("git push", True)]
 
 
 def test_what_has_no_counterpart_is_said(source: Path) -> None:
