@@ -19,15 +19,18 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject, StreamObject
+from pypdf.generic import DictionaryObject, NameObject, PdfObject, StreamObject
 
 MAX_ORDER_BYTES = 4096
 _ACTIVE = ("/AA", "/Annots", "/PieceInfo", "/Metadata")
 """Entries that act on their own or on a click, and others that no page needs to be seen."""
+_MAX_ANNOTATIONS = 2_000
+"""Most form fields and comments of a page that are read."""
+_MAX_PARENTS = 20
 _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _DONE, _FAILED = b"d", b"f"
@@ -137,10 +140,65 @@ def _text(data: bytes, order: dict[str, Any]) -> bytes:
     for page in reader.pages[: order["pages"]]:
         if left <= 0:
             break
-        texts.append(page.extract_text()[:left])
+        texts.append("\n".join(filter(None, (page.extract_text(), *_written_on(page))))[:left])
         left -= len(texts[-1])
         pictures.append(bool(order["pictures"] and page.images.keys()))
     return json.dumps({"count": count, "texts": texts, "pictures": pictures}).encode()
+
+
+def _written_on(page: DictionaryObject) -> Iterator[str]:
+    """Yield a line for each filled-in form field and each comment of a page, which are no part of its text."""
+    annotations: Any = None
+    with contextlib.suppress(Exception):  # a damaged list of them takes the page's text away from nobody
+        annotations = _object(page.get("/Annots"))
+    for one in _several(annotations):
+        with contextlib.suppress(Exception):
+            if line := _written_in(_object(one)):
+                yield line
+
+
+def _written_in(annotation: Any) -> str:
+    if not isinstance(annotation, DictionaryObject) or annotation.get("/Subtype") == "/Link":
+        return ""
+    if annotation.get("/Subtype") == "/Widget":
+        name, value = _field(annotation)
+        return f"[form field {name or 'without a name'}: {value}]" if value else ""
+    by, text = _words(annotation.get("/T")), _words(annotation.get("/Contents"))
+    return f"[comment{f' by {by}' if by else ''}: {text}]" if text else ""
+
+
+def _several(given: Any) -> list[Any]:
+    """Return the first items of a list; none of anything else."""
+    return list[Any](given)[:_MAX_ANNOTATIONS] if isinstance(given, list) else []  # pyright: ignore[reportUnknownArgumentType] - the parser's lists have no type
+
+
+def _field(annotation: DictionaryObject) -> tuple[str, str]:
+    """Return name and value of the form field that an annotation shows; a value may stand with a parent."""
+    names: list[str] = []
+    label = value = ""
+    node: Any = annotation
+    for _ in range(_MAX_PARENTS):
+        if not isinstance(node, DictionaryObject):
+            break
+        names.insert(0, _words(node.get("/T")))
+        label = label or _words(node.get("/TU"))
+        value = value or _words(node.get("/V"))
+        node = _object(node.get("/Parent"))
+    return label or ".".join(filter(None, names)), value
+
+
+def _words(given: Any) -> str:
+    """Return a text, the name of a choice, or several of them as one line; empty for anything else."""
+    value = _object(given)
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_words, _several(value))))
+    if isinstance(value, NameObject):
+        return "" if value == "/Off" else str(value).removeprefix("/")
+    return " ".join(str(value).split()) if isinstance(value, str) else ""
+
+
+def _object(given: Any) -> Any:
+    return given.get_object() if isinstance(given, PdfObject) else given
 
 
 def _pages(data: bytes, order: dict[str, Any]) -> bytes:

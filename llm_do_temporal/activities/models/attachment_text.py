@@ -6,6 +6,7 @@ model and never kept.
 
 from __future__ import annotations
 
+import codecs
 from functools import lru_cache
 
 from llm_do_temporal.errors import AttachmentRefusal
@@ -15,6 +16,14 @@ from llm_do_temporal.policy.files.attachment_forms import kind_of
 MAX_ATTACHED_CHARS = 400_000
 """Some hundred thousand tokens: no model reads more of one file with profit, and most could not take it."""
 MAX_PAGES = 1_000
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks, the longer ones first, with the encodings that read and drop them."""
 _KEPT_TEXTS = 16
 """Every turn of a conversation sends its attachments again; reading a long PDF takes seconds."""
 _READABLE_CHARS = 2
@@ -26,14 +35,32 @@ def text_of(data: bytes, media_type: str, name: str) -> str:
     """Return the file's text, after a line with its name and kind. Raises AttachmentRefusal where it has none."""
     if media_type == "application/pdf":
         return _pdf_text(data, name)
-    try:
-        text = data.decode("utf-8", errors="replace" if kind_of(media_type) == "text" else "strict")
-    except UnicodeDecodeError as error:
+    text, lost = _decoded(data)
+    if lost and kind_of(media_type) != "text":
         raise AttachmentRefusal(
             f"'{name}' ({media_type}) cannot be given to this model: it is neither text nor a PDF",
             next_step="Attach it as text or PDF, or choose a model that takes such files.",
-        ) from error
-    return f"Content of {name}:\n{_cut(text)}"
+        )
+    remark = f" ({lost}; who attached it should convert it to UTF-8)" if lost else ""
+    return f"Content of {name}{remark}:\n{_cut(text)}"
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return a file as text, and what was lost on the way in words; empty: nothing.
+
+    A byte order mark says how a text is encoded; any other text is taken as UTF-8.
+    """
+    encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "utf-8")
+    text = data.decode(encoding, errors="replace")
+    unreadable = text.count("\ufffd") - (data.count("\ufffd".encode()) if encoding.startswith("utf-8") else 0)
+    nulls = text.count("\0")
+    if unreadable > 0:
+        return text.replace("\0", ""), f"not all of it is text in UTF-8: {unreadable} places are shown as \ufffd"
+    if nulls:
+        return text.replace(
+            "\0", ""
+        ), f"{nulls} NUL characters are left out: it may be UTF-16 without a byte order mark"
+    return text, ""
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)

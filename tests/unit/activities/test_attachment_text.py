@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from pathlib import Path
 
 import pytest
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
+from pypdf.annotations import FreeText, Link
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
 from reportlab.pdfgen.canvas import Canvas
 
 from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
@@ -83,3 +86,99 @@ def test_text_is_given_as_it_is(media_type: str) -> None:
 def test_a_text_without_end_is_cut_and_says_so() -> None:
     text = text_of(b"x" * (MAX_ATTACHED_CHARS + 5), "text/plain", "a")
     assert text.endswith(f"[cut here: {MAX_ATTACHED_CHARS} of {MAX_ATTACHED_CHARS + 5} characters]")
+
+
+def form(**fields: str) -> bytes:
+    """A PDF whose page has the name of a form, and fields with these values."""
+    target = io.BytesIO()
+    canvas = Canvas(target)
+    canvas.drawString(72, 700, "Claim")
+    for number, (name, value) in enumerate(fields.items()):
+        canvas.acroForm.textfield(name=name, value=value, x=72, y=600 - 40 * number)
+    canvas.acroForm.checkbox(name="insured", checked=True, x=72, y=100)
+    canvas.acroForm.checkbox(name="smokes", checked=False, x=72, y=60)
+    canvas.save()
+    return target.getvalue()
+
+
+def test_values_of_a_form_are_in_its_text() -> None:
+    text = text_of(form(amount="1,200 EUR", name="Zoë Müller", empty=""), PDF, "claim.pdf")
+    assert "[form field amount: 1,200 EUR]" in text
+    assert "[form field name: Zoë Müller]" in text
+    assert "[form field insured: Yes]" in text
+    assert "smokes" not in text
+    assert "empty" not in text
+
+
+def test_a_form_without_other_text_is_readable() -> None:
+    target = io.BytesIO()
+    canvas = Canvas(target)
+    canvas.drawString(72, 72, "-")
+    canvas.acroForm.textfield(name="amount", value="1200", x=72, y=600)
+    canvas.save()
+    assert "[form field amount: 1200]" in text_of(target.getvalue(), PDF, "claim.pdf")
+
+
+def commented(*annotations: DictionaryObject, damaged: bool = False) -> bytes:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf("Some words"))))
+    for annotation in annotations:
+        writer.add_annotation(0, annotation)
+    if damaged:
+        page = writer.pages[0]
+        page[NameObject("/Annots")] = ArrayObject([TextStringObject("x"), *page.get("/Annots", ArrayObject())])
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+def test_comments_are_in_the_text_with_who_made_them() -> None:
+    comment = FreeText(text="Is this\nright?", rect=(50, 50, 200, 100))
+    comment[NameObject("/T")] = TextStringObject("Ada")
+    link = Link(rect=(0, 0, 9, 9), url="https://example.org/elsewhere")
+    text = text_of(commented(comment, link, damaged=True), PDF, "a.pdf")
+    assert "Some words" in text
+    assert "[comment by Ada: Is this right?]" in text
+    assert "elsewhere" not in text
+
+
+def test_a_value_may_stand_with_a_parent_that_leads_to_itself() -> None:
+    field = DictionaryObject({NameObject("/Subtype"): NameObject("/Widget"), NameObject("/T"): TextStringObject("b")})
+    parent = DictionaryObject({NameObject("/T"): TextStringObject("a"), NameObject("/V"): TextStringObject("7")})
+    field[NameObject("/Parent")] = parent
+    field[NameObject("/Rect")] = ArrayObject()
+    assert "[form field a.b: 7]" in text_of(commented(field), PDF, "a.pdf")
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        codecs.BOM_UTF8 + "Größe;Käse 12\u2009€".encode(),
+        "Größe;Käse 12\u2009€".encode("utf-16"),
+        codecs.BOM_UTF16_BE + "Größe;Käse 12\u2009€".encode("utf-16-be"),
+        "Größe;Käse 12\u2009€".encode("utf-32"),
+        "Größe;Käse 12\u2009€".encode(),
+    ],
+)
+def test_a_byte_order_mark_says_how_a_text_is_read(encoded: bytes) -> None:
+    assert text_of(encoded, "text/csv", "a.csv") == "Content of a.csv:\nGröße;Käse 12\u2009€"
+
+
+@pytest.mark.parametrize(
+    ("encoded", "words"),
+    [
+        ("Größe;Käse".encode("cp1252"), "3 places are shown as \ufffd"),
+        ("日本語".encode("shift-jis"), "places are shown as \ufffd"),
+        ("Umsatz;Käse".encode("utf-16-le"), "shown as \ufffd"),
+        ("Umsatz".encode("utf-16-le"), "6 NUL characters are left out"),
+        (b"\xff\xfeA\x00\x00", "shown as \ufffd"),
+        ("ein \ufffd, dann ".encode() + b"\xe4", "1 places are shown as \ufffd"),
+    ],
+)
+def test_what_is_lost_of_a_text_is_said(encoded: bytes, words: str) -> None:
+    text = text_of(encoded, "text/csv", "a.csv")
+    assert words in text.splitlines()[0]
+    assert "\0" not in text
+
+
+def test_a_text_that_holds_the_mark_of_what_is_lost_has_lost_nothing() -> None:
+    assert text_of("a \ufffd b".encode(), "text/plain", "a.txt") == "Content of a.txt:\na \ufffd b"
