@@ -1,7 +1,8 @@
 """YAML as plain JSON values, with the line of every key.
 
 Stricter than a YAML loader: no tags, no duplicate or merge keys, no dates, a limit on the size that aliases may expand
-to. All problems of a document are collected; the value leaves out the invalid parts.
+to. `yes`, `no`, `on`, `off` and `12:30` are texts, as in YAML 1.2. All problems of a document are collected; the value
+leaves out the invalid parts.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MAX_DEPTH = 100
 _YAML = "tag:yaml.org,2002:"
 _MERGE = _YAML + "merge"
 # Dates and `=` have tags of their own in YAML; here they are text like any other.
+_FORMER_BOOLEANS = frozenset({"yes", "no", "on", "off"})
+"""Words that YAML 1.1 takes for true and false. Editors, and files with choices such as `[yes, no]`, mean texts."""
 _TEXT_TAGS = frozenset({_YAML + "str", _YAML + "timestamp", _YAML + "value"})
 
 
@@ -125,6 +128,8 @@ class _Builder:
             return None
 
     def _plain_value(self, node: yaml.ScalarNode) -> Any:
+        if _is_text_since_1_2(str(node.value)):
+            return str(node.value)
         match node.tag.removeprefix(_YAML):
             case "null":
                 return None
@@ -158,6 +163,11 @@ def _items(node: yaml.SequenceNode) -> list[yaml.Node]:
 def _is_text(node: yaml.ScalarNode) -> bool:
     """Return whether the value can be written as UTF-8; an escape such as `\\ud800` makes a text that cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in str(node.value))
+
+
+def _is_text_since_1_2(value: str) -> bool:
+    """Return whether a plain value is a text in YAML 1.2, and something else in 1.1: `no`, `on`, `12:30`."""
+    return value.lower() in _FORMER_BOOLEANS or ":" in value
 
 
 def _line(node: yaml.Node) -> int:

@@ -38,7 +38,7 @@ def told(worker: Path, text: str) -> list[Problem]:
         ("Read the deck.\nThen say: what is it?\n", 2, "A worker file is keys"),
         ("Read the deck.\n", 1, "A worker file is keys"),
         ("description:x\nmodel:fast\n---\nRead.\n", 1, "a colon and a space"),
-        ("description: yes\n---\nRead.\n", 1, "In quotes it is text"),
+        ("description: true\n---\nRead.\n", 1, "In quotes it is text"),
         ("toolsets:\n\tdelegation: {}\n---\nRead.\n", 2, "spaces in place of tabs"),
         ("description: x\nmodel: fast\ndescription: y\n---\nRead.\n", 3, "already stands in line 1"),
         (f"description: ok\nmodel: {'x' * 50_000}\n---\nRead.\n", 2, "neither an alias"),

@@ -235,3 +235,61 @@ def test_a_validator_that_breaks_is_a_mistake_of_the_authors(workshop: WorkshopF
     workshop.write("schemas.py", CHECKING)
     with pytest.raises(DefinitionError, match=r"schemas\.py:42: KeyError"):
         check_output("schemas.py:Breaks", {"n": 1}, folder=workshop.root, root=workshop.root)
+
+
+def inline(workshop: WorkshopFolder, answer: str) -> dict[str, Json]:
+    """Load a worker whose result has one property with this schema."""
+    workshop.write(
+        "workers/judge.worker",
+        f"output_schema:\n  type: object\n  properties:\n    answer: {answer}\n---\nJudge.",
+    )
+    schema = workshop.load("judge").output_schema
+    assert schema is not None
+    return schema["properties"]["answer"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "choices"),
+    [
+        ("{type: string, enum: [yes, no, maybe]}", ["yes", "no", "maybe"]),
+        ("{enum: [on, OFF]}", ["on", "OFF"]),
+        ("{type: string, enum: [12:30, 18:00]}", ["12:30", "18:00"]),
+        ("{type: boolean, enum: [true, false]}", [True, False]),
+        ("{type: [string, boolean], enum: ['a', true]}", ["a", True]),
+        ("{type: string, enum: [a, null]}", ["a", None]),
+        ("{type: integer, enum: [1, 2.0]}", [1, 2.0]),
+    ],
+)
+def test_choices_are_what_was_meant(workshop: WorkshopFolder, answer: str, choices: list[Json]) -> None:
+    assert inline(workshop, answer)["enum"] == choices
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("{type: string, enum: [true, false]}", "'enum' has true, which is not of type string"),
+        ("{type: string, enum: [1, 2]}", "'enum' has 1, which is not of type string"),
+        ("{type: integer, enum: ['1']}", "'enum' has \"1\", which is not of type integer"),
+        ("{type: integer, enum: [1.5]}", "'enum' has 1.5, which is not of type integer"),
+        ("{type: [string, 'null'], const: 7}", "'const' has 7, which is not of type string or null"),
+        ("{type: array, items: {type: string, enum: [true]}}", "'enum' has true, which is not of type string"),
+        ("{anyOf: [{type: string, enum: [[a]]}]}", "is not of type string"),
+    ],
+)
+def test_a_choice_that_its_own_type_excludes_is_an_error(workshop: WorkshopFolder, answer: str, words: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        inline(workshop, answer)
+    assert words in str(refused.value)
+    assert "workers/judge.worker:4" in str(refused.value)
+
+
+def test_properties_may_be_called_like_keywords(workshop: WorkshopFolder) -> None:
+    inner = "{type: object, properties: {enum: {type: string}, type: {type: string, enum: [a]}, const: {type: string}}}"
+    assert set(inline(workshop, inner)["properties"]) == {"enum", "type", "const"}
+
+
+@pytest.mark.parametrize("value", ["yes", "no", "on", "off", "'true'"])
+def test_a_word_where_true_or_false_is_due_is_refused(workshop: WorkshopFolder, value: str) -> None:
+    workshop.write("workers/judge.worker", f"locked: {value}\n---\nJudge.")
+    with pytest.raises(DefinitionError, match="'locked' should be true or false, not"):
+        workshop.load("judge")
