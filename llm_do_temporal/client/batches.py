@@ -63,21 +63,48 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
 
     Raises UsageError for a pattern that matches none. Whatever is no folder counts, also what cannot be read.
 
-    A file is called by its path from here, or from the folder that holds all of them where they lie elsewhere.
+    A file is called by its path from here, or from the folder that holds all of them where they lie elsewhere. One that
+    is found again through a link to a folder is the same file, and counts once.
     """
     found: set[Path] = set()
     for pattern in patterns:
-        files = [Path.cwd() / name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir()]  # noqa: PTH207 - absolute patterns, too
+        files = [file for file in _matching(pattern) if not file.is_dir()]
         if not files:
             raise UsageError(
                 f"--each '{pattern}' matches no file here",
                 next_step="The pattern counts from the folder you are in; quote it, so that the shell leaves it alone.",
             )
         found.update(Path(os.path.normpath(file)) for file in files)
+    found = _without_detours(found)
     base = Path.cwd()
     if not all(file.is_relative_to(base) for file in found):
         base = Path(os.path.commonpath([file.parent for file in found]))
     return sorted((file.relative_to(base).as_posix(), file) for file in found)
+
+
+def _matching(pattern: str) -> list[Path]:
+    """Return what a pattern matches from here. Hidden names are matched by a part that begins with a dot alone, and
+    `**` goes through no link: two links to a folder above would have no end."""
+    parts = Path(pattern).parts
+    begin = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    base = Path.cwd().joinpath(*parts[:begin])
+    if begin == len(parts):
+        return [base] if os.path.lexists(base) else []
+    shows_hidden = any(part.startswith(".") for part in parts[begin:])
+    found = base.glob("/".join(parts[begin:]))
+    return [file for file in found if shows_hidden or not _is_hidden(file.relative_to(base))]
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _without_detours(files: set[Path]) -> set[Path]:
+    """Return the files without those that are found again through a link to a folder, like one to a folder above."""
+    by_real: dict[Path, list[Path]] = {}
+    for file in files:
+        by_real.setdefault(file.parent.resolve() / file.name, []).append(file)
+    return {min(same, key=lambda file: (len(file.parts), file)) for same in by_real.values()}
 
 
 def items_of_files(files: Sequence[tuple[str, Path]], attach: Attach) -> tuple[list[BatchItem], list[str]]:
@@ -94,6 +121,9 @@ def items_of_files(files: Sequence[tuple[str, Path]], attach: Attach) -> tuple[l
 
 
 def _item_of_file(name: str, file: Path, attach: Attach) -> BatchItem:
+    plain = os.fsencode(name).decode(errors="replace")
+    if plain != name:
+        return BatchItem(name=plain, unusable=f"the name of '{plain}' is not UTF-8; rename the file")
     try:
         return BatchItem(name=name, attachments=attach([file]))
     except UsageError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,18 @@ class BatchFlags:
         Parameter(negative="", help="With --retry-failed: ask models again what they have answered, and do all again."),
     ] = False
 
+    def _check_spread(self, typed: Sequence[str | None]) -> None:
+        """Raise UsageError where a shell has put files in the place of a pattern, and one became another argument."""
+        if len(self.each) != 1 or has_magic(self.each[0]) or not _is_file(self.each[0]):
+            return
+        beside = next((text for text in typed if text and _is_file(text)), None)
+        if beside is not None:
+            raise UsageError(
+                f"--each has the file '{self.each[0]}', and '{beside}' stands beside it as another argument: the shell "
+                "has put files in the place of a pattern",
+                next_step="Quote the pattern, like --each 'in/*.txt'.",
+            )
+
     @property
     def wanted(self) -> bool:
         """Whether the flags name any items."""
@@ -59,6 +72,7 @@ class BatchFlags:
         """Raise UsageError for flags that do not go together; `others` are prompt, input and files."""
         from llm_do_temporal.messages.batches import MAX_CONCURRENCY
 
+        self._check_spread([worker, *(one for one in others if isinstance(one, str))])
         if self.each and self.each_line is not None:
             raise UsageError("--each and --each-line exclude each other; give one of them")
         if self.concurrency is not None and not 1 <= self.concurrency <= MAX_CONCURRENCY:
@@ -156,3 +170,11 @@ class BatchFlags:
 
 
 NO_BATCH = BatchFlags()
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a word that was typed is the path of a file; a text of any length may be none."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

@@ -340,8 +340,8 @@ def read_prompt(prompt: str | None) -> str:
     if prompt != STDIN:
         return prompt or ""
     try:
-        return sys.stdin.read().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"the prompt on stdin is not UTF-8 text: {error.reason}", next_step="Attach files with -a FILE."
-        ) from error
+        text = sys.stdin.read().removeprefix("\ufeff")
+        text.encode()  # in some locales bytes that are no text are carried along
+        return text
+    except UnicodeError as error:
+        raise UsageError("the prompt on stdin is not UTF-8 text", next_step="Attach files with -a FILE.") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.batches import check_batch_size, items_of_lines, matching_files
+from llm_do_temporal.client.batches import check_batch_size, items_of_files, items_of_lines, matching_files
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
@@ -41,6 +43,25 @@ def test_files_are_found_from_here_sorted_and_each_once(decks: Path, patterns: l
 def test_files_from_elsewhere_are_called_by_what_tells_them_apart(decks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(decks / "decks" / "old")
     assert [name for name, _ in matching_files([f"{decks}/decks/**/*.pdf"])] == ["a.pdf", "b.pdf", "old/c.pdf"]
+
+
+def test_a_link_to_a_folder_makes_no_file_count_twice(decks: Path) -> None:
+    (decks / "decks" / "loop").symlink_to(".")
+    (decks / "decks" / "old" / "up").symlink_to("..")
+    (decks / "aside").symlink_to("decks/old")
+    (decks / "decks" / "same.pdf").symlink_to("a.pdf")
+    names = [name for name, _ in matching_files(["**/*.pdf"])]
+    # A link to a file has a name of its own; somebody chose it.
+    assert names == ["decks/a.pdf", "decks/b.pdf", "decks/old/c.pdf", "decks/same.pdf"]
+    assert [name for name, _ in matching_files(["decks/old/*.pdf", "*/c.pdf", "aside/*.pdf"])] == ["aside/c.pdf"]
+
+
+def test_a_file_whose_name_is_not_utf_8_fails_alone(decks: Path) -> None:
+    Path(os.fsdecode(os.fsencode(decks) + b"/decks/gr\xfc\xdfe.pdf")).write_text("x")
+    items, notes = items_of_files(matching_files(["decks/*.pdf"]), lambda _: ())
+    assert [bool(item.unusable) for item in items] == [False, False, True]
+    assert notes == ["the name of 'decks/gr\ufffd\ufffde.pdf' is not UTF-8; rename the file"]
+    assert json.loads(items[2].model_dump_json())["name"] == "decks/gr\ufffd\ufffde.pdf"
 
 
 @pytest.mark.parametrize("pattern", ["*.pdf", "decks/old", "gone/*"])
