@@ -76,9 +76,14 @@ async def test_a_call_that_comes_as_text_is_no_result_and_is_not_carried_out(
     place.workshop(models=models, live_text=live, model_settings=ROOM)
     for name in names.values():
         place.worker(name, name, **FILES)
-    came = await asyncio.gather(*(place.run(name, mode="approve_all") for name in names.values()))
-    outputs = {one: result.output for one, result in zip(names, came, strict=True)}
-    assert outputs == {**dict.fromkeys(calls, "Done."), **TEXTS}
+    few = asyncio.Semaphore(5)  # an attempt that a busy machine loses is one less for the answer
+
+    async def outcome(name: str) -> Any:
+        async with few:
+            return (await place.run(name, mode="approve_all")).output
+
+    came = await asyncio.gather(*map(outcome, names.values()))
+    assert dict(zip(names, came, strict=True)) == {**dict.fromkeys(calls, "Done."), **TEXTS}
     assert not (place.folder / "made.txt").exists()
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.messages import BaseToolCallPart, FinishReason, ModelResponse
+from pydantic_ai.messages import BaseToolCallPart, FinishReason, ModelResponse, TextPart
 
 from llm_do_temporal.redaction.hidden_characters import cut
 
@@ -58,12 +58,21 @@ def with_known_end(answer: ModelResponse) -> ModelResponse:
         return answer
     sent = (answer.provider_details or {}).get("finish_reason")
     reason = answer.finish_reason or (_meaning(sent) if isinstance(sent, str) else None)
-    if reason == "error":
+    if reason == "error" and not _is_slip(answer, sent):
         words = cut(sent, _REASON_CHARS) if isinstance(sent, str) else reason
         raise UnexpectedModelBehavior(f"its server broke it off, with the finish reason '{words}'")
     if reason == "tool_call" and not any(isinstance(part, BaseToolCallPart) for part in answer.parts):
         raise UnexpectedModelBehavior("it ends with tool calls, and has no tool call")
     return replace(answer, finish_reason=reason)
+
+
+def _is_slip(answer: ModelResponse, sent: object) -> bool:
+    """Return whether the model made a call that its provider could not read, and said nothing else.
+
+    The model is told so in its next turn: asked the same again, it would often do the same.
+    """
+    has_words = any(isinstance(part, TextPart) and part.content.strip() for part in answer.parts)
+    return isinstance(sent, str) and "call" in _OTHER.sub("", sent.lower()) and not has_words
 
 
 def _meaning(sent: str) -> FinishReason | None:
