@@ -15,7 +15,6 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion, seconds_until, undo_each
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.approvals import UndoInput
 
 _NAMED = 5
 """Most decisions for which the command that takes them back is told on leaving."""
@@ -96,8 +95,7 @@ class Holds:
         in_effect = 0
         for question in held.questions:
             try:
-                undo = UndoInput(id=question.id, by=login_name(), digest=question.digest or None)
-                await self._client.let_take_effect(question.run, undo)
+                await self._client.let_take_effect(question.run, question.undo(login_name()))
             except (DecisionRefused, UsageError) as refused:
                 tell(refused.message)
             else:

@@ -38,6 +38,10 @@ class FrozenQuestion(NamedTuple):
     digest: str
     """Digest of the question; empty if it has none."""
 
+    def undo(self, by: str) -> UndoInput:
+        """Return what takes back, or lets take effect, the decision of `by` on this question and on no other."""
+        return UndoInput(id=self.id, by=by, digest=self.digest or None)
+
 
 class Fate(StrEnum):
     """Outcome of a decision about one question."""
@@ -137,8 +141,7 @@ async def undo_each(client: LlmDoClient, questions: Iterable[FrozenQuestion], by
     async def undo(question: FrozenQuestion) -> UndoOutcome:
         async with turn:
             try:
-                undo_of_shown = UndoInput(id=question.id, by=by, digest=question.digest or None)
-                open_again = await client.undo(question.run, undo_of_shown)
+                open_again = await client.undo(question.run, question.undo(by))
             except (DecisionRefused, UsageError) as refused:
                 return UndoOutcome(question, is_open=False, words=refused.message)
         words = "" if open_again is not None else "sent, but no worker service has answered yet"

@@ -25,9 +25,9 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 100
 _YAML = "tag:yaml.org,2002:"
 _MERGE = _YAML + "merge"
-# Dates and `=` have tags of their own in YAML; here they are text like any other.
 _FORMER_BOOLEANS = frozenset({"yes", "no", "on", "off"})
 """Words that YAML 1.1 takes for true and false. Editors, and files with choices such as `[yes, no]`, mean texts."""
+# Dates and `=` have tags of their own in YAML; here they are text like any other.
 _TEXT_TAGS = frozenset({_YAML + "str", _YAML + "timestamp", _YAML + "value"})
 
 
