@@ -112,8 +112,8 @@ class ReviewChoice:
             comments=self.comments,
             rest=self.rest,
         )
-        accepted = set(answer.paths(self.review.layer, frozenset(self.review.conflicts)))
-        if accepted != (self.whole & self.review.layer.changes.keys()) - {*self.parts, *self.edits}:
+        accepted = frozenset(answer.paths(self.review.layer, frozenset(self.review.conflicts)))
+        if accepted != self.whole.intersection(self.review.layer.changes).difference(self.parts, self.edits):
             raise DecisionRefused("the answer would accept other changes than were chosen", next_step="Name each file.")
         return answer
 
