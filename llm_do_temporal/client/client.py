@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
@@ -34,11 +34,11 @@ from llm_do_temporal.client.start_options import start_options
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
-from llm_do_temporal.client.views.memos import asked_in_all, read_memo
+from llm_do_temporal.client.views.memos import RunListing, asked_in_all, read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.desk.state import already_decided_message, only_meant
-from llm_do_temporal.errors import DecisionRefused, KeyMismatch, UsageError
+from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -208,9 +208,7 @@ class LlmDoClient:
 
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""
-        async with translated(run):
-            info = (await self._handle(run).describe()).raw_info
-            return RunSummary.of(listed_run(info, await read_memo(info, self.temporal.data_converter)))
+        return RunSummary.of(listed_run(*await self._read(run)))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """Return the questions that wait for a person, oldest first, of one run or of all that can be read.
@@ -263,42 +261,42 @@ class LlmDoClient:
         refused. Raises UsageError where the history needs values that are out of reach here.
 
         One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect."""
+        info, listed = await self._read(run)
         if decision.id is None:
-            decision = decision.model_copy(update={"id": await self._meant(run, decision)})
+            decision = decision.model_copy(update={"id": await self._meant(run, decision, info, listed)})
         taken = await self._update_desk(run, DECIDE_UPDATE, decision)
         if taken is None:
             async with translated(run):
                 await self._handle(run).signal(DECIDE_SIGNAL, decision)
         return taken
 
-    async def _meant(self, run: str, decision: Decision) -> str:
+    async def _read(self, run: str) -> tuple[WorkflowExecutionInfo, RunListing]:
+        """Return what the server keeps of the run, and its memo as it is read here. Raises KeyMismatch.
+
+        Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run."""
+        async with translated(run):
+            info = (await self._handle(run).describe()).raw_info
+            return info, await read_memo(info, self.temporal.data_converter)
+
+    async def _meant(self, run: str, decision: Decision, info: WorkflowExecutionInfo, listed: RunListing) -> str:
         """Return the id of the one question that a decision without an id can mean now. Raises DecisionRefused.
 
         It is sent with that id: without one an update that comes late, or the signal after it, could count for the next
-        question, which nobody has seen."""
-        waiting = await self._waiting(run)
+        question, which nobody has seen. The questions are in the memo, which is quicker to read than the history. The
+        history has those of which the memo shows a part alone, or none yet."""
+        if listed.pending and asked_in_all(info, listed) == len(listed.pending):
+            return only_meant({one.id: one.digest for one in listed.pending}, decision.digest)
+        waiting = {one.id: one.request.digest for one in await self.approvals(run)}
         if not waiting and (await self.status(run)).ended_at is not None:
             raise await self._too_late(run, None)
         return only_meant(waiting, decision.digest)
-
-    async def _waiting(self, run: str) -> dict[str, str]:
-        """Return the digests of the questions that wait now, by their ids.
-
-        They are in the memo, which is quicker to read than the history. The history has those of which the memo shows a
-        part alone, or none yet, or in words that cannot be read here."""
-        async with translated(run):
-            info = (await self._handle(run).describe()).raw_info
-            with suppress(KeyMismatch):
-                listed = await read_memo(info, self.temporal.data_converter)
-                if listed.pending and asked_in_all(info, listed) == len(listed.pending):
-                    return {one.id: one.digest for one in listed.pending}
-        return {one.id: one.request.digest for one in await self.approvals(run)}
 
     async def undo(self, run: str, undo: UndoInput) -> Approval | None:
         """Take back a decision that has not taken effect, and return its question, which is open again.
 
         None: it was sent, but no worker service answered yet. Raises DecisionRefused where that is too late, or
         somebody else has decided."""
+        await self._read(run)
         approval = await self._update_desk(run, UNDO_UPDATE, undo)
         if approval is None:
             async with translated(run):
@@ -309,13 +307,12 @@ class LlmDoClient:
         """Let a held decision take effect at once; None: no worker service answered, and it takes effect in its time.
 
         Raises DecisionRefused."""
+        await self._read(run)
         return await self._update_desk(run, EFFECT_UPDATE, undo)
 
     async def _update_desk(self, run: str, update: str, message: Decision | UndoInput) -> Approval | None:
         """Return the answer of the desk to an update; None where no worker service answers. Raises DecisionRefused."""
         handle = self._handle(run)
-        # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
-        await self.status(run)
         try:
             async with translated(run):
                 return await handle.execute_update(
