@@ -5,6 +5,7 @@ Whatever comes in is a whole answer with plain names, unique ids and numbers tha
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -258,18 +259,21 @@ ODD_BODIES = {
 
 @LIVE
 @ALL
-@pytest.mark.parametrize("form", ODD_BODIES)
 async def test_an_answer_of_another_form_is_asked_again_and_another_model_stands_behind(
-    place: Place, providers: Providers, adapter: str, live: bool, form: str
+    place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:
-    name = f"odd-{adapter}-{live}-{form}"
-    models = {
-        "a": providers.alias(adapter, name, *[ODD_BODIES[form]] * 20),
-        "b": providers.alias("chat", f"{name}-2", says("By the second.")),
-    }
+    name = f"odd-{adapter}-{live}"
+    models: dict[str, Json] = {}
+    for form, body in ODD_BODIES.items():
+        models[f"{form}-1"] = providers.alias(adapter, f"{name}-{form}-1", *[body] * 20)
+        models[f"{form}-2"] = providers.alias("chat", f"{name}-{form}-2", says("By the second."))
     place.workshop(models=models, live_text=live, model_settings=ROOM)
-    place.worker("main", "a,b")
-    assert (await place.run("main")).output == "By the second."
+    for form in ODD_BODIES:
+        place.worker(form, f"{form}-1,{form}-2")
+    came = dict(zip(ODD_BODIES, await asyncio.gather(*map(place.outcome, ODD_BODIES)), strict=True))
+    assert came == dict.fromkeys(ODD_BODIES, ("By the second.", ""))
+    asked = {form: len(providers.scripts[f"{name}-{form}-1"].streamed) for form in ODD_BODIES}
+    assert {form for form, times in asked.items() if times < 2} == set()
 
 
 ERRORS_IN_BODY = {
