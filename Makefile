@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: this many at a time keep two processors busy.
 ASIDE := -n 4 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
+.PHONY: help setup demo browser test test-fast adapters layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
 
 help:  ## Show this list
@@ -42,6 +42,9 @@ SLOW_UNITS := tests/unit/cli/test_program.py tests/unit/deploy tests/unit/script
 
 test-fast: .venv/.ready  ## Run the tests of daily work in less than a minute: units without processes, and stored histories
 	$(call PYTEST,fast) -n 2 tests/unit tests/replay $(SLOW_UNITS:%=--ignore=%)
+
+adapters: .venv/.ready  ## Put every odd answer of a model through every form of every protocol; `make test` takes a sample
+	EVERY_FORM=1 $(call PYTEST,adapters) $(ASIDE) $(shell grep -l dialects.forms tests/integration/test_*.py)
 
 layers: .venv/.ready  ## Play 10,000 random programs in folders and in layers that are committed; takes some minutes
 	LAYER_PROGRAMS=10000 $(call PYTEST,layers) --timeout 3600 tests/unit/sandbox/test_layer_programs.py

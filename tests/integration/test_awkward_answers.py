@@ -31,6 +31,7 @@ from llm_do_temporal.client.views.transcript_pages import read_transcript
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from tests.support.dialects.answers import Answer, Ask, Failure, Think, asks, says
+from tests.support.dialects.forms import EVERY_FORM, cases_of
 from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
@@ -123,6 +124,8 @@ CASES = {
         toolsets={"delegation": {"worker_create": {}}},
     ),
 }
+DIFFERENT = ("thinking", "broken-json", "refusal", "cut-call")
+"""Cases that protocols write in ways of their own."""
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
@@ -131,21 +134,22 @@ async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
     place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:
     name = f"{adapter}-{live}".lower()
-    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in CASES.items()}
+    cases = cases_of(CASES, adapter, live, every=DIFFERENT)
+    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in cases.items()}
     aliases["helper"] = providers.alias(adapter, f"{name}-helper", says("Helped."))
     place.workshop(models=aliases, live_text=live, model_settings=ROOM)
     place.write("a.txt", "Two")
-    for one, case in CASES.items():
+    for one, case in cases.items():
         place.worker(one, one, **case.keys)
-    came = dict(zip(CASES, await asyncio.gather(*(place.outcome(one) for one in CASES)), strict=True))
-    scripts = {one: providers.scripts[f"{name}-{one}"] for one in CASES}
+    came = dict(zip(cases, await asyncio.gather(*(place.outcome(one) for one in cases)), strict=True))
+    scripts = {one: providers.scripts[f"{name}-{one}"] for one in cases}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
     assert {one: output for one, (output, error) in came.items() if not error} == {
-        one: case.output for one, case in CASES.items() if not case.error
+        one: case.output for one, case in cases.items() if not case.error
     }
-    assert {one for one, (_, error) in came.items() if CASES[one].error in error} == set(CASES)
+    assert {one for one, (_, error) in came.items() if cases[one].error in error} == set(cases)
     assert {streamed for script in scripts.values() for streamed in script.streamed} == {live}
-    for one, case in CASES.items():
+    for one, case in cases.items():
         assert case.told in json.dumps(scripts[one].requests[-1]), one
     assert "I cannot help with that." in came["refusal"][1] or adapter in ("anthropic", "google")
 
@@ -167,7 +171,8 @@ async def test_one_reads_in_a_conversation_what_its_model_was_told(place: Place,
 async def test_another_provider_goes_on_where_one_has_begun(place: Place, providers: Providers, live: bool) -> None:
     """Each turn begins with the first model: so each of the two is told what the other one has said."""
     refused = Failure(401, "Not with this key.")
-    pairs = {f"{first}-{second}": (first, second) for first, second in permutations(ADAPTERS, 2)}
+    each = [(f"{first}-{second}", (first, second)) for first, second in permutations(ADAPTERS, 2)]
+    pairs = dict(each if EVERY_FORM else each[live::2])
     aliases: dict[str, Any] = {}
     for pair, (first, second) in pairs.items():
         thinks = says(Think("First, the file."), "I look.", Ask("read_file", {"path": "/a.txt"}))

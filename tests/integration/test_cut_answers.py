@@ -12,6 +12,7 @@ from llm_do_temporal.cli.output import RunOutcome, report
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.errors import ModelFailed
 from tests.support.dialects.answers import Answer, Ask, asks, says
+from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.doors.http_client import program
@@ -38,7 +39,7 @@ async def test_a_cut_text_is_marked_and_a_half_call_is_not_carried_out(
 ) -> None:
     name = f"cut-{adapter}-{live}".lower()
     read = Ask("read_file", {"path": "/a.txt"})
-    turns: dict[str, tuple[Answer, ...]] = {
+    cases: dict[str, tuple[Answer, ...]] = {
         **{end: (says("Two and", end=end),) for end in ENDS},
         **{f"call-{end}": (says("I write.", WRITE, end=end), says("Done.")) for end in ENDS},
         "bare": (says(Ask("list_files", {}), end="length"), says("Done.")),
@@ -47,6 +48,7 @@ async def test_a_cut_text_is_marked_and_a_half_call_is_not_carried_out(
         "final": (asks("final_result", n=1),),
         "cut-final": (says(Ask("final_result", {"n": 1}), end="length"), asks("final_result", n=2)),
     }
+    turns = cases_of(cases, adapter, live, every=[*ENDS, "first", "after", "cut-final"])
     aliases = {one: providers.alias(adapter, f"{name}-{one}", *said) for one, said in turns.items()}
     place.workshop(models=aliases, live_text=live, model_settings=ROOM)
     place.write("a.txt", "Two lines")
@@ -60,7 +62,7 @@ async def test_a_cut_text_is_marked_and_a_half_call_is_not_carried_out(
     }
     whole = {one: (came[one].output, came[one].truncated) for one in turns if one not in ENDS}
     final = {"final": ({"n": 1}, None), "cut-final": ({"n": 2}, None)}
-    assert whole == dict.fromkeys(whole, ("Done.", None)) | final
+    assert whole == {one: final.get(one, ("Done.", None)) for one in whole}
     scripts = {one: providers.scripts[f"{name}-{one}"] for one in turns}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
     assert not (place.folder / "b.txt").exists()

@@ -23,6 +23,7 @@ from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, Conversa
 from llm_do_temporal.messages.sizes import MAX_CALLS
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
+from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
@@ -263,16 +264,17 @@ async def test_an_answer_of_another_form_is_asked_again_and_another_model_stands
     place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:
     name = f"odd-{adapter}-{live}"
+    bodies = cases_of(ODD_BODIES, adapter, live, every=["null", "list", "nothing"])
     models: dict[str, Json] = {}
-    for form, body in ODD_BODIES.items():
+    for form, body in bodies.items():
         models[f"{form}-1"] = providers.alias(adapter, f"{name}-{form}-1", *[body] * 20)
         models[f"{form}-2"] = providers.alias("chat", f"{name}-{form}-2", says("By the second."))
     place.workshop(models=models, live_text=live, model_settings=ROOM)
-    for form in ODD_BODIES:
+    for form in bodies:
         place.worker(form, f"{form}-1,{form}-2")
-    came = dict(zip(ODD_BODIES, await asyncio.gather(*map(place.outcome, ODD_BODIES)), strict=True))
-    assert came == dict.fromkeys(ODD_BODIES, ("By the second.", ""))
-    asked = {form: len(providers.scripts[f"{name}-{form}-1"].streamed) for form in ODD_BODIES}
+    came = dict(zip(bodies, await asyncio.gather(*map(place.outcome, bodies)), strict=True))
+    assert came == dict.fromkeys(bodies, ("By the second.", ""))
+    asked = {form: len(providers.scripts[f"{name}-{form}-1"].streamed) for form in bodies}
     assert {form for form, times in asked.items() if times < 2} == set()
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from llm_do_temporal.messages.sizes import MAX_CALLS
 from tests.support.dialects.answers import Answer, Ask, Failure, asks, says
+from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers, Script
 from tests.support.runs.place import Place
@@ -78,6 +79,8 @@ CASES = {
     "other-tags": Case([says("<thinking>\nHm, two.\n</thinking>\nDone.")], keys={}),
     "tag-as-text": Case([says("The tag `</think>` ends.")], "The tag `</think>` ends.", keys={}),
 }
+DIFFERENT = ("same-ids", "empty-ids", "nan-in-call")
+"""Cases that protocols write in ways of their own."""
 
 
 def ids_of(request: str) -> list[str]:
@@ -91,18 +94,19 @@ async def test_what_comes_in_is_made_plain_before_it_is_kept(
     place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:
     name = f"plain-{adapter}-{live}".lower()
-    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in CASES.items()}
+    cases = cases_of(CASES, adapter, live, every=DIFFERENT)
+    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in cases.items()}
     place.workshop(models=aliases, live_text=live, model_settings=ROOM)
     place.write("1.txt", BOTH[0])
     place.write("2.txt", BOTH[1])
-    for one, case in CASES.items():
+    for one, case in cases.items():
         place.worker(one, one, **case.keys)
-    came = dict(zip(CASES, await asyncio.gather(*(place.outcome(one) for one in CASES)), strict=True))
-    scripts = {one: providers.scripts[f"{name}-{one}"] for one in CASES}
+    came = dict(zip(cases, await asyncio.gather(*(place.outcome(one) for one in cases)), strict=True))
+    scripts = {one: providers.scripts[f"{name}-{one}"] for one in cases}
     assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
-    assert came == {one: (case.output, "") for one, case in CASES.items()}
+    assert came == {one: (case.output, "") for one, case in cases.items()}
     assert not (place.folder / "n.txt").exists()
-    for one, case in CASES.items():
+    for one, case in cases.items():
         last = json.dumps(scripts[one].requests[-1])
         assert [text for text in case.told if text not in last] == [], one
         assert "NaN" not in last, one

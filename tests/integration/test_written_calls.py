@@ -10,6 +10,7 @@ import pytest
 
 from llm_do_temporal.errors import LlmDoError
 from tests.support.dialects.answers import Answer, Say, says
+from tests.support.dialects.forms import cases_of
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
@@ -68,7 +69,8 @@ async def test_a_call_that_comes_as_text_is_no_result_and_is_not_carried_out(
     place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:
     calls = CALLS if adapter == "chat" else {one: CALLS[one] for one in ("hermes", "cut", "bare")}
-    names = {one: f"{adapter}-{live}-{one}".lower() for one in (*calls, *TEXTS)}
+    texts = cases_of(TEXTS, adapter, live)
+    names = {one: f"{adapter}-{live}-{one}".lower() for one in (*calls, *texts)}
     models = {
         name: providers.alias(adapter, name, once({**CALLS, **TEXTS}[one]), says("Done."))
         for one, name in names.items()
@@ -83,7 +85,7 @@ async def test_a_call_that_comes_as_text_is_no_result_and_is_not_carried_out(
             return (await place.run(name, mode="approve_all")).output
 
     came = await asyncio.gather(*map(outcome, names.values()))
-    assert dict(zip(names, came, strict=True)) == {**dict.fromkeys(calls, "Done."), **TEXTS}
+    assert dict(zip(names, came, strict=True)) == {**dict.fromkeys(calls, "Done."), **texts}
     assert not (place.folder / "made.txt").exists()
 
 

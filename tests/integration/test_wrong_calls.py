@@ -12,6 +12,7 @@ import pytest
 
 from llm_do_temporal.errors import ModelFailed
 from tests.support.dialects.answers import Answer, Ask, asks, says
+from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
@@ -51,12 +52,14 @@ WRONG = {
     "mcp-tool": asks("add", first="one", second=2),
 }
 """Calls that stay wrong."""
+DIFFERENT = ("twice-json", "one-key-too-many", "no-json", "no-object")
+"""Calls that protocols write in ways of their own."""
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_slips_end_no_run(place: Place, providers: Providers, adapter: str, live: bool) -> None:
-    dialect = {**NEARLY, **WRONG}
+    dialect = cases_of({**NEARLY, **WRONG}, adapter, live, every=DIFFERENT)
     if adapter in ("google", "anthropic"):
         # Their arguments are values and no texts.
         dialect = {
