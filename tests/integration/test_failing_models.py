@@ -113,6 +113,70 @@ async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(
     assert view.ordered[0].trouble == ""
 
 
+# --- waiting for a key ---
+
+NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "TEAM_KEY")
+ALIAS = "models: {own: {model: 'openai-chat:first', base_url: 'URL', api_key_env: TEAM_KEY}}\n"
+
+
+@pytest.fixture
+def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that has a key for no model."""
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("keyless")
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [(FIRST, "OPENAI_API_KEY"), ("openai:first", "OPENAI_API_KEY"), ("anthropic:first", "ANTHROPIC_API_KEY")],
+)
+async def test_a_run_whose_key_is_not_set_waits_for_it_by_name(place: Place, model: str, key: str) -> None:
+    place.worker("main", model)
+    run = await place.start("main")
+    trouble = await waiting(place, run)
+    assert trouble.failure == f"model '{model}' waits for the key {key}: start the worker service where it is set"
+    view = await place.client.view(run)
+    await note_troubles(place.client.temporal, view)
+    assert f"waits for the key {key}" in activity_of(view.ordered[0])
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+
+
+@pytest.mark.usefixtures("keyless")
+async def test_a_run_goes_on_when_its_key_is_there(place: Place, point_at: Any) -> None:
+    place.worker("main", FIRST)
+    run = await place.start("main")
+    await waiting(place, run)
+    point_at(fixed(Text("With the key.")))
+    assert (await place.client.result(run)).output == "With the key."
+
+
+@pytest.mark.usefixtures("keyless")
+async def test_a_run_waits_for_the_key_that_an_alias_names(
+    place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider: FakeProvider = point_at(fixed(Text("With the key.")))
+    place.write("workshop.yaml", ALIAS.replace("URL", provider.url))
+    place.worker("main", "own")
+    run = await place.start("main")
+    assert "waits for the key TEAM_KEY" in (await waiting(place, run)).failure
+    assert provider.requests == []
+    monkeypatch.setenv("TEAM_KEY", "sk-team")
+    assert (await place.client.result(run)).output == "With the key."
+
+
+@pytest.mark.usefixtures("keyless")
+async def test_of_several_models_without_keys_the_first_whose_key_comes_answers(place: Place, point_at: Any) -> None:
+    place.worker("main", f"anthropic:first,{SECOND}")
+    run = await place.start("main")
+    assert "waits for the key" in (await waiting(place, run)).failure
+    provider: FakeProvider = point_at(fixed(Text("By the second.")))
+    assert (await place.client.result(run)).output == "By the second."
+    assert asked(provider) == ["second"]
+
+
 # --- another model ---
 
 

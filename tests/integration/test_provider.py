@@ -104,16 +104,6 @@ async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Pl
     assert "Incorrect API key provided" in tool_results(main, "remote")[0]
 
 
-async def test_a_missing_key_fails_the_run_and_says_what_to_set(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    place.worker("main", MODEL)
-    with pytest.raises(ModelFailed, match=f"model '{MODEL}' cannot be used") as failed:
-        await place.run("main")
-    assert "OPENAI_API_KEY" in str(failed.value)
-    assert "Set OPENAI_API_KEY there" in str(failed.value.next_step)
-
-
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [

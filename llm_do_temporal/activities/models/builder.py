@@ -59,14 +59,17 @@ server the key of the provider whose protocol it speaks."""
 async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
     """Return the model of an id made by `serving_id`.
 
-    Raises ModelRefusal for an unknown provider, ModelFailed without a key. In an activity these are final: a missing
-    key is still missing a minute later.
+    Raises ModelRefusal for an unknown provider, ModelFailed for a model that cannot be built. In an activity these are
+    final. A model whose key is not set here is a KeylessModel: the next worker service may have the key.
     """
     if workflow.in_workflow():
         return NamedModel(model_id)
+    shown, alias = read_serving_id(model_id)
     try:
-        model = await _cached_or_new(model_id)
-        shown, alias = read_serving_id(model_id)
+        try:
+            model = await _cached_or_new(model_id)
+        except _KeyNotSet as missing:
+            model = KeylessModel(model_id, str(missing))
         setattr(model, _SHOWN, shown)
         setattr(model, _PRICE, stated_price(alias))
         return model
@@ -74,6 +77,10 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
         if not activity.in_activity():
             raise
         raise as_failure(error, other_model=OtherModel.INSTEAD) from error
+
+
+class _KeyNotSet(Exception):
+    """A model cannot be built, because the variable with this name, for its key, is not set in this process."""
 
 
 def shown_name(model: Model) -> str:
@@ -144,6 +151,14 @@ class NamedModel(Model):
         raise NotImplementedError("a model request must run as an activity")
 
 
+class KeylessModel(NamedModel):
+    """Stands for a model in an activity of a process that has no key for it: each turn of it waits for the key."""
+
+    def __init__(self, model_id: str, variable: str) -> None:
+        super().__init__(model_id)
+        self.variable = variable
+
+
 async def _cached_or_new(model_id: str) -> Model:
     """Return a provider's model from the cache, and a model that plays a script anew each time."""
     _, alias = read_serving_id(model_id)
@@ -166,7 +181,7 @@ def _real_model(model_id: str) -> Model:
 
         return offline_model(rest if provider == "offline" else alias.model)
     check_provider(alias.model)
-    key = _key_of(alias, name)
+    key = _key_of(alias)
     try:
         if alias.base_url is None and key is None:
             return _careful(infer_model(alias.model))
@@ -176,13 +191,9 @@ def _real_model(model_id: str) -> Model:
     except Exception as error:
         # Each provider's library has exceptions of its own for a key that is missing or malformed.
         variable = _KEY_VARIABLE.search(str(error))
-        if variable is None:
+        if variable is None or os.environ.get(variable[0]):
             raise ModelFailed(f"model '{name}' cannot be used: {error}") from error
-        raise ModelFailed(
-            f"model '{name}' cannot be used: {variable[0]} is not set where the worker service runs",
-            next_step=f"Set {variable[0]} there and start the service again; with the embedded server that is "
-            "`llm-do-temporal dev` from a shell that has it.",
-        ) from error
+        raise _KeyNotSet(variable[0]) from error
 
 
 def _careful(model: Model) -> Model:
@@ -190,16 +201,13 @@ def _careful(model: Model) -> Model:
     return bounded_model(for_templates(skip_transform(model)))
 
 
-def _key_of(alias: ModelAlias, name: str) -> str | None:
+def _key_of(alias: ModelAlias) -> str | None:
     if alias.api_key_env is None:
         return None
     know_variable(alias.api_key_env)
     key = os.environ.get(alias.api_key_env)
     if not key:
-        raise ModelFailed(
-            f"model '{name}' cannot be used: the variable '{alias.api_key_env}' is not set",
-            next_step="Set it where the worker service runs, or take `api_key_env` out of the alias.",
-        )
+        raise _KeyNotSet(alias.api_key_env)
     return key
 
 

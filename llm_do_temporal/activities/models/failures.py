@@ -56,6 +56,8 @@ UNKNOWN_ATTEMPTS = 8
 UNKNOWN_TIME = timedelta(minutes=15)
 """Time from the first attempt in which such a turn is tried again."""
 LONGEST_WAIT_BESIDE_OTHERS = timedelta(minutes=2)
+LONGEST_WAIT_FOR_KEY = timedelta(seconds=20)
+"""Longest time between two attempts at a turn whose key is not set: a service that has it may begin at any time."""
 SHORT_WAIT_SECONDS = 5.0
 """Longest wait that a provider may ask for where another model can be asked instead."""
 
@@ -198,6 +200,19 @@ def model_failure(
     if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and _lets_wait(error))):
         return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
     return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=tries is not None))
+
+
+def key_failure(model: str, variable: str, *, attempt: int, tries: int | None) -> ApplicationError:
+    """The Temporal failure of a request to `model` in a process where the variable of its key is not set.
+
+    It is tried again without end. With `tries` the workflow has other models to ask: the first time round at once.
+    """
+    message = f"model '{model}' waits for the key {variable}: start the worker service where it is set"
+    if tries is not None and (attempt >= tries or tries == FIRST_TRIES):
+        step = f"Set {variable} and start the service again, {_OTHERS}."
+        return as_failure(ModelFailed(message, next_step=step), other_model=OtherModel.MEANWHILE)
+    seconds = min(2.0 ** min(attempt, 10) / 4, LONGEST_WAIT_FOR_KEY.total_seconds())
+    return ApplicationError(message, type=PASSING, next_retry_delay=timedelta(seconds=seconds))
 
 
 def _kind_by_words(error: ModelAPIError) -> _Kind | None:

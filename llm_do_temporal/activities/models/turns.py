@@ -27,10 +27,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
 from llm_do_temporal.activities.models.answers import storable, without_half_call
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
-from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
 from llm_do_temporal.activities.models.endings import with_known_end
-from llm_do_temporal.activities.models.failures import model_failure, quoted, unusable_when_unread
+from llm_do_temporal.activities.models.failures import key_failure, model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask, has_end
 from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
 from llm_do_temporal.activities.models.preparation import prepared
@@ -254,6 +254,8 @@ async def _one_turn(asked: Model, part: ConversationPart | None, batched: Batche
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)
     try:
+        if isinstance(asked, KeylessModel):
+            raise key_failure(model, asked.variable, attempt=attempt, tries=tries)
         with final_when_too_large(model):
             yield
     except ModelAPIError as error:
