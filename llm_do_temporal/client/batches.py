@@ -42,7 +42,10 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
             completed.add(child.workflow_id)
         ended = event.event_type in ENDS
     if request is None or request.batch is None:
-        raise UsageError(f"run '{run}' is no batch", next_step="Only what `start --each` started has items.")
+        raise UsageError(
+            f"run '{run}' is no batch: only what `start --each` started has items",
+            next_step=f"To do it again with the answers and calls that it has, fork it: `llm-do-temporal fork {run}`",
+        )
     if not ended:
         raise UsageError(
             f"run '{run}' has not ended", next_step=f"Wait with `llm-do-temporal result {run}`, or cancel it first."
