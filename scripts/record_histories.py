@@ -24,6 +24,7 @@ FEATURES = {
     "attachments": "test_approval_policy.py::test_sharing_asks_per_attachment_and_then_the_call_asks",
     "batch": "test_batches.py::test_questions_of_all_items_are_answered_at_the_run",
     "batch-continued": "test_batches.py::test_a_batch_goes_on_as_new_and_forgets_nothing",
+    "batch-yielding": "test_batches.py::test_items_that_wait_for_a_person_hold_up_no_other_and_go_on_when_answered",
     "call-from-python": "test_calling_from_python.py::"
     "test_a_plain_call_has_the_workers_files_asks_at_its_run_and_counts_there",
     "cancellation": "test_cancellation.py::test_cancelling_reaches_every_child",

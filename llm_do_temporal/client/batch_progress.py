@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.client.views.run_view import RunView
-from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.messages.batches import ItemCounts, item_of
 
 MOST_ROWS = 30
 """Items that a summary lists; of more, those with no result."""
@@ -29,6 +29,8 @@ class BatchProgress:
     """Time from the start of the run to its end, or to now."""
     cost_usd: Decimal | None
     is_open: bool
+    waiting: int
+    """Items whose questions wait for a person."""
 
     @property
     def per_minute(self) -> float | None:
@@ -49,6 +51,8 @@ class BatchProgress:
         parts = [f"{self.ended}/{self.counts.total} items"]
         if self.counts.failed:
             parts.append(f"{self.counts.failed} failed")
+        if self.waiting:
+            parts.append(f"{self.waiting} waiting for a person")
         if self.per_minute is not None:
             parts.append(f"{self.per_minute:.1f} a minute")
         if self.left is not None:
@@ -85,7 +89,8 @@ def progress_of(view: RunView, now: datetime) -> BatchProgress | None:
         return None
     ended = sum(not item.is_open for item in view.items.values())
     elapsed = timedelta() if view.started_at is None else (view.ended_at or now) - view.started_at
-    return BatchProgress(view.counts, ended, elapsed, view.usage.cost_usd, view.status == "running")
+    waiting = len({item_of(question.path) for question in view.pending})
+    return BatchProgress(view.counts, ended, elapsed, view.usage.cost_usd, view.status == "running", waiting)
 
 
 def item_rows(view: RunView) -> tuple[list[ItemRow], int]:

@@ -19,6 +19,8 @@ from tests.support.runs.batch_items import batch_of
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver
 
+POLL_SECONDS = 0.1
+
 
 def numbered(count: int) -> tuple[str, ...]:
     return tuple(f"n{number:02}" for number in range(count))
@@ -138,8 +140,9 @@ async def test_a_run_without_items_has_nothing_to_do_again(place: Place) -> None
     place.worker("main", scripted("Done."))
     run = await place.start("main")
     await place.client.result(run)
-    with pytest.raises(UsageError, match="is no batch"):
+    with pytest.raises(UsageError, match="is no batch") as refused:
         await place.client.unfinished(run)
+    assert f"`llm-do-temporal fork {run}`" in str(refused.value.next_step)
     with pytest.raises(UsageError, match="there is no run 'nobody'"):
         await place.client.unfinished("nobody")
 
@@ -154,6 +157,27 @@ async def test_questions_of_all_items_are_answered_at_the_run(place: Place) -> N
         await place.decide(run, id=one.id)
     result = await place.client.result(run)
     assert [item.status for item in result.items or ()] == ["completed", "completed"]
+
+
+async def test_items_that_wait_for_a_person_hold_up_no_other_and_go_on_when_answered(place: Place) -> None:
+    write = call("write_file", path="/done.txt", content="done")
+
+    def first(messages: list[ModelMessage]) -> Turn:
+        return write if "item n0" in told(messages) else echo(messages)
+
+    place.worker("main", scripted(first, "Done."), toolsets={"filesystem": {}})
+    asking, others = numbered(10), ("x00", "x01", "x02")
+    run = await place.start("main", prompt="", batch=batch_of(*asking, *others, concurrency=2))
+    pending = await place.pending(run, 10)
+    found = await outputs(place, run)
+    while any(found[name] != ("completed", name) for name in others):
+        await asyncio.sleep(POLL_SECONDS)
+        found = await outputs(place, run)
+    assert {found[name] for name in asking} == {("not done", None)}
+    for one in pending:
+        await place.decide(run, id=one.id)
+    result = await place.client.result(run)
+    assert [item.status for item in result.items or ()] == ["completed"] * 13
 
 
 @pytest.fixture
@@ -171,9 +195,14 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(
     told_of_failures = told_at_the_end | {"events": ["run.failed"]}
     hasty.workshop(limits={"turns": 100, "invocations": 14}, notify=[told_at_the_end, told_of_failures])
     write = call("write_file", path="/done.txt", content="done")
+    all_answered = asyncio.Event()
 
-    def first(messages: list[ModelMessage]) -> Turn:
-        return write if "item n0" in told(messages) else echo(messages)
+    async def first(messages: list[ModelMessage]) -> Turn:
+        if "item n0" in told(messages):
+            return write
+        # While a person is asked, a batch goes on in the same history.
+        await all_answered.wait()
+        return echo(messages)
 
     hasty.worker("main", scripted(first, "Done."), toolsets={"filesystem": {}})
     names = (*numbered(13), "bad")
@@ -185,6 +214,7 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(
             if one.id not in answered:
                 answered.add(one.id)
                 await hasty.decide(run, id=one.id)
+    all_answered.set()
     assert answered == {f"a{number}" for number in range(1, 11)}
     result = await hasty.client.result(run)
     assert [item.status for item in result.items or ()] == ["completed"] * 13 + ["failed"]

@@ -14,7 +14,15 @@ from temporalio.exceptions import ChildWorkflowError, FailureError
 
 from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import LlmDoError, UsageError
-from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult, item_path
+from llm_do_temporal.messages.batches import (
+    Batch,
+    BatchItem,
+    ContinuedBatch,
+    ItemCounts,
+    ItemResult,
+    item_of,
+    item_path,
+)
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
@@ -27,19 +35,25 @@ from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, withi
 from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
+from llm_do_temporal.workflows.runtime.patches import YIELDS_PLACES, is_patched
 from llm_do_temporal.workflows.tools.delegate import build_input, digest_of_worker, with_built_attachments
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
 
 MAX_EVENTS = 20_000
 """Events up to which a batch goes on in the same history while people are asked: Temporal ends it at 51,200."""
+MOST_WAITING = 100
+"""Items that wait for a person while others begin in their places; further items that wait keep their places."""
+
+_Running = dict[str, asyncio.Task[None]]
+"""Items that are under way, by their places in the run's tree."""
 
 
 class BatchDesk(DeskLink, Protocol):
     """Desk of a run with a batch."""
 
     @property
-    def is_asking(self) -> bool:
-        """Whether a question waits for a person."""
+    def asking_paths(self) -> list[str]:
+        """Places in the run's tree of the invocations whose questions wait for a person."""
         ...
 
 
@@ -62,6 +76,8 @@ class BatchWork:
         self.done: dict[int, ItemResult] = dict(before.done) if before else _unusable(batch)
         self.usage = before.usage if before else Usage()
         self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
+        self._yields = False
+        """Whether items that wait for a person let others begin."""
         self._counts_first = before is None
         """Whether the next item is the invocation that the run's limit has counted already, as in every run."""
         own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
@@ -86,6 +102,7 @@ class BatchWork:
 
         Raises BudgetExceeded where the run's limits stop it.
         """
+        self._yields = is_patched(YIELDS_PLACES)
         work = self._run_items()
         return await (within(work, self._guard) if self._guard.is_needed else work)
 
@@ -94,28 +111,36 @@ class BatchWork:
         await self._guard.apply(action)
 
     async def _run_items(self) -> bool:
-        running: list[asyncio.Task[None]] = []
+        running: _Running = {}
         try:
             while self._left or running:
-                while self._may_begin(len(running)):
+                while self._may_begin(running):
                     await self._begin()
-                    running.append(asyncio.create_task(self._run_item(self._left.pop(0))))
+                    number = self._left.pop(0)
+                    running[item_path(number)] = asyncio.create_task(self._run_item(number))
                 if not running:
                     return False
                 await workflow.wait_condition(_news(running, self._may_begin))
-                for task in [task for task in running if task.done()]:
-                    running.remove(task)
+                for path, task in [(path, task) for path, task in running.items() if task.done()]:
+                    del running[path]
                     task.result()
         except asyncio.CancelledError:
-            for task in running:
+            for task in running.values():
                 task.cancel()
             if running:
-                await workflow.wait(running)
+                await workflow.wait(list(running.values()))
             raise
         return True
 
-    def _may_begin(self, running: int) -> bool:
-        return bool(self._left) and running < self._batch.concurrency and not self._is_full()
+    def _may_begin(self, running: _Running) -> bool:
+        if not self._left or self._is_full():
+            return False
+        most = self._batch.concurrency
+        return len(running) < most or (self._yields and len(running) < most + self._waiting(running))
+
+    def _waiting(self, running: _Running) -> int:
+        """Return the number of items that wait for a person and have given up their places."""
+        return min(len({item_of(path) for path in self._desk.asking_paths} & running.keys()), MOST_WAITING)
 
     def _is_full(self) -> bool:
         """Whether no further item may begin, because the workflow is to be continued as new.
@@ -125,7 +150,7 @@ class BatchWork:
         info = workflow.info()
         if not info.is_continue_as_new_suggested():
             return False
-        return not self._desk.is_asking or info.get_current_history_length() > MAX_EVENTS
+        return not self._desk.asking_paths or info.get_current_history_length() > MAX_EVENTS
 
     async def _begin(self) -> None:
         """Wait until the limits allow one more invocation, and reserve it."""
@@ -199,5 +224,5 @@ def _unusable(batch: Batch) -> dict[int, ItemResult]:
     }
 
 
-def _news(running: list[asyncio.Task[None]], may_begin: Callable[[int], bool]) -> Callable[[], bool]:
-    return lambda: any(task.done() for task in running) or may_begin(len(running))
+def _news(running: _Running, may_begin: Callable[[_Running], bool]) -> Callable[[], bool]:
+    return lambda: any(task.done() for task in running.values()) or may_begin(running)

@@ -112,9 +112,9 @@ class RunDesk:
         return self._state.model_copy(update={"ledger": self.budget.ledger})
 
     @property
-    def is_asking(self) -> bool:
-        """Whether a question waits for a person."""
-        return bool(pending(self._state))
+    def asking_paths(self) -> list[str]:
+        """Places in the run's tree of the invocations whose questions wait for a person."""
+        return [approval.request.path for approval in pending(self._state)]
 
     @property
     def is_idle(self) -> bool:

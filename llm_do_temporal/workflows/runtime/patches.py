@@ -14,6 +14,8 @@ RECORDS_IGNORED: Final = "records-ignored"
 """Patch: the history keeps why a signal to a run was ignored."""
 FAILS_CALLS: Final = "fails-calls"
 """Patch: a call that stays wrong fails, and no longer its invocation."""
+YIELDS_PLACES: Final = "yields-places"
+"""Patch: items of a batch that wait for a person let others begin."""
 
 
 def is_patched(patch: str) -> bool:

@@ -12,6 +12,7 @@ from llm_do_temporal.client.batch_progress import MOST_ROWS, progress_of
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from tests.support.workflow.moments import START, after
 
 
@@ -30,6 +31,12 @@ def batch(*statuses: str, status: str = "running", ended_after: float | None = N
             f"r/{item.path}", path=item.path, started_at=START, ended_at=after(5), usage=usage, item=item.name
         )
     return view
+
+
+def question(path: str) -> PendingApprovalMemo:
+    return PendingApprovalMemo(
+        id="a1", invocation="r", key="k", worker="w", path=path, tool="t", summary="do it", asked_at=START
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,6 +62,14 @@ def test_progress_has_the_rate_the_rest_and_the_cost(view: RunView, seconds: flo
     progress = progress_of(view, after(seconds))
     assert progress is not None
     assert progress.line == line
+
+
+def test_progress_counts_the_items_that_wait_for_a_person() -> None:
+    view = batch("completed", *["not done"] * 3)
+    view.pending = [question("main/item-2"), question("main/item-3/callee"), question("main/item-3")]
+    progress = progress_of(view, after(60))
+    assert progress is not None
+    assert progress.line.startswith("1/4 items · 2 waiting for a person · 1.0 a minute")
 
 
 def test_other_runs_have_no_progress_and_no_summary() -> None:

@@ -67,7 +67,7 @@ class Children:
 class QuietDesk:
     """A desk that keeps what it is told, and answers nothing."""
 
-    is_asking: bool = False
+    asking_paths: list[str] = field(default_factory=list[str])
     reports: list[Report] = field(default_factory=list[Report])
     withdrawn: list[WithdrawApprovalsInput] = field(default_factory=list[WithdrawApprovalsInput])
 
@@ -316,8 +316,40 @@ async def test_a_long_history_lets_items_end_and_none_begin(children: Children, 
     assert [result.name for result in work.results] == ["line 1", "line 2"]
 
 
+async def test_an_item_that_waits_for_a_person_lets_another_begin(children: Children) -> None:
+    desk = QuietDesk()
+    running = asyncio.create_task(work_on(5, 2, desk).run())
+    await idle()
+    assert children.under_way == [1, 2]
+    # The second question is of a worker that the item has called, and the third is the same item's again.
+    desk.asking_paths = ["main/item-1", "main/item-2/callee", "main/item-2"]
+    await idle()
+    assert children.under_way == [1, 2, 3, 4]
+    desk.asking_paths = []  # all go on at once, and nothing new begins
+    await children.end(3, 4)
+    assert children.under_way == [1, 2]
+    await children.end(1)
+    assert children.under_way == [2, 5]
+    await children.end(2, 5)
+    assert await running
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+async def test_no_more_than_so_many_waiting_items_let_others_begin(
+    children: Children, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(batch_module, "MOST_WAITING", most)
+    desk = QuietDesk(asking_paths=[f"main/item-{number}" for number in range(1, 7)])
+    running = asyncio.create_task(work_on(9, 2, desk).run())
+    await idle()
+    assert children.under_way == list(range(1, 3 + most))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 def closes_question(desk: QuietDesk, _workflow: FakeWorkflow) -> None:
-    desk.is_asking = False
+    desk.asking_paths = []
 
 
 def fills_history(_desk: QuietDesk, workflow: FakeWorkflow) -> None:
@@ -328,7 +360,7 @@ def fills_history(_desk: QuietDesk, workflow: FakeWorkflow) -> None:
 async def test_items_begin_in_a_long_history_while_a_person_is_asked_up_to_a_length(
     children: Children, fake_workflow: FakeWorkflow, change: Callable[[QuietDesk, FakeWorkflow], None]
 ) -> None:
-    desk = QuietDesk(is_asking=True)
+    desk = QuietDesk(asking_paths=["main/item-9"])
     fake_workflow.info.suggested, fake_workflow.info.history_length = True, MAX_EVENTS
     running = asyncio.create_task(work_on(3, 1, desk).run())
     await idle()
