@@ -22,7 +22,7 @@ from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64) + b"IEND\xaeB`\x82"
 
 
 def writer(place: Place, *turns: Any) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pypdf import PdfWriter
 
 from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
+from tests.support.dialects.answers import says
+from tests.support.dialects.one_turn import ROOM
+from tests.support.dialects.server import Providers
 from tests.support.runs.place import Place
 
 PIPELINE = Path(__file__).parents[2] / "workers/files/pipeline"
@@ -108,3 +116,80 @@ class Searching(ScriptedModel):
         from pydantic_ai.native_tools import WebFetchTool, WebSearchTool
 
         return frozenset({WebFetchTool, WebSearchTool})
+
+
+WHOLE = PNG + b"IEND\xaeB`\x82"
+HEIC = b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(64)
+ODD_FILES = (
+    "locked.pdf",
+    "stamped.pdf",
+    "page.pdf",
+    "cut.pdf",
+    "photo.heic",
+    "mail.jpg",
+    "art.png",
+    "half.png",
+    "sums.xlsx",
+)
+KNOWN = ("chat", "responses", "anthropic", "google")
+
+
+def put_odd_files(folder: Path) -> None:
+    """Write files of which providers would refuse each, or most, as they are."""
+    deck = (PIPELINE / "mendly.pdf").read_bytes()
+    writer, locked = PdfWriter(io.BytesIO(deck)), io.BytesIO()
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(locked)
+    writer, open_to_all = PdfWriter(io.BytesIO(deck)), io.BytesIO()
+    writer.encrypt("", "owner", algorithm="RC4-128")
+    writer.write(open_to_all)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("notes.txt", "a")
+    contents = {
+        "locked.pdf": locked.getvalue(),
+        "stamped.pdf": open_to_all.getvalue(),
+        "page.pdf": b"<!DOCTYPE html><p>Please sign in</p>",
+        "cut.pdf": deck[: len(deck) * 9 // 10],
+        "photo.heic": HEIC,
+        "mail.jpg": HEIC,
+        "art.png": "ärgerlich".encode(),
+        "half.png": PNG,
+        "sums.xlsx": archive.getvalue(),
+        "square.png": WHOLE,
+        "whole.pdf": deck,
+    }
+    for name, data in contents.items():
+        (folder / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("adapter", KNOWN)
+async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_on(place: Place, adapter: str) -> None:
+    put_odd_files(place.folder)
+    with Providers() as providers:
+        place.workshop(
+            model="eyes",
+            models={"eyes": providers.alias(adapter, "odd", says("Seen."), accepts=["text", "pdf", "image"])},
+            model_settings=ROOM,
+        )
+        files = (*ODD_FILES, "square.png", "whole.pdf")
+        came = await run_with(place, *files, attachment_policy={"max_attachments": len(files)})
+        assert came.output == "Seen."
+        (request,) = providers.scripts["odd"].requests
+    sent = json.dumps(request, ensure_ascii=False)
+    carried = sent.replace("-", "+").replace("_", "/")  # Google's bytes are spelt for addresses
+    taken = {"photo.heic", "mail.jpg"} if adapter == "google" else set[str]()
+    for name in ODD_FILES:
+        data = base64.b64encode((place.folder / name).read_bytes()).decode()
+        assert (f'{data}"' in sent) == (name in taken), name
+    for name in ("square.png", "whole.pdf"):
+        assert base64.b64encode((place.folder / name).read_bytes()).decode() in carried
+    assert "The content of locked.pdf (application/pdf) is not given: it is encrypted with a password." in sent
+    assert "stamped.pdf is given as text: it is encrypted with a password" in sent
+    assert "Mendly" in sent
+    assert "page.pdf is called application/pdf, and is text/html." in sent
+    assert "Please sign in" in sent
+    assert "The content of cut.pdf (application/pdf) is not given: it was cut: its end is missing." in sent
+    assert "ärgerlich" in sent
+    assert "The content of half.png (image/png) is not given: it was cut" in sent
+    assert "The content of sums.xlsx (application/zip, called application/vnd.openxmlformats" in sent

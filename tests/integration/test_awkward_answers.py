@@ -36,7 +36,7 @@ from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64) + b"IEND\xaeB`\x82"
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 STRUCTURED: dict[str, Any] = {"output_schema": SCHEMA}
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}

@@ -200,7 +200,9 @@ class TurnModel(WrapperModel):
 
     async def _with_files(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
-        return await in_thread(resolve_blobs, messages, self._store.blobs) if has_blobs(messages) else messages
+        if not has_blobs(messages):
+            return messages
+        return await in_thread(resolve_blobs, messages, self._store.blobs, self.wrapped)
 
 
 def _name_of(model: Model) -> str:

@@ -20,6 +20,26 @@ _FAMILIES = frozenset({"anthropic", "azure", "bedrock", "google", "offline", "op
 """Providers that take PDFs and images as they are; `openai-chat` and `google-cloud` belong to the families."""
 EVERYTHING: frozenset[Accepts] = frozenset({"text", "pdf", "image"})
 TEXT_ONLY: frozenset[Accepts] = frozenset({"text"})
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_TAKEN: dict[str, tuple[str, ...]] = {
+    "AnthropicModel": (*_PICTURES, "application/pdf"),
+    "BedrockConverseModel": (*_PICTURES, "application/", "video/"),
+    "GoogleModel": (
+        *(_PICTURES - {"image/gif"}),
+        "image/heic",
+        "image/heif",
+        "application/pdf",
+        "audio/",
+        "video/",
+    ),
+    "GroqModel": (*_PICTURES,),
+    "HuggingFaceModel": (*_PICTURES,),
+    "MistralModel": (*_PICTURES, "application/pdf"),
+    "OpenAIChatModel": (*_PICTURES, "application/", "audio/wav", "audio/mpeg"),
+    "OpenAIResponsesModel": (*_PICTURES, "application/"),
+    "OpenRouterModel": (*_PICTURES, "application/", "audio/wav", "audio/mpeg", "video/"),
+}
+"""Types of files that the protocol of an adapter has a form for; `audio/` are all that begin so."""
 
 
 def accepted_files(aliases: Aliases, model: str) -> frozenset[Accepts]:
@@ -43,6 +63,31 @@ def kind_of(media_type: str) -> Accepts | None:
     if media_type == "application/pdf":
         return "pdf"
     return "image" if media_type.startswith("image/") else None
+
+
+_ARCHIVES = frozenset(
+    {
+        "application/gzip",
+        "application/octet-stream",
+        "application/x-ole-storage",
+        "application/x-tar",
+        "application/zip",
+    }
+)
+"""Types that no provider reads."""
+
+
+def is_taken(adapters: Sequence[str], media_type: str) -> bool:
+    """Return whether the protocol of an adapter takes files of a type as they are.
+
+    `adapters` are the names of its class and of those it is derived from. An unknown one takes everything.
+    """
+    taken = next((_TAKEN[one] for one in adapters if one in _TAKEN), None)
+    if taken is None:
+        return True
+    return media_type not in _ARCHIVES and any(
+        media_type == one or (one.endswith("/") and media_type.startswith(one)) for one in taken
+    )
 
 
 def attachment_forms(

@@ -86,6 +86,9 @@ def _wrong_block(block: Json, role: str) -> str | None:
         return next((wrong for one in inner if (wrong := _wrong_block(one, role)) is not None), None)
     if kind == "image" and role == "user":
         return _wrong_image(block["source"])
+    if kind == "document" and role == "user":
+        is_pdf = block["source"].get("media_type") == "application/pdf"
+        return None if is_pdf else "document.source.base64.media_type: Input should be 'application/pdf'"
     return f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
 
 
