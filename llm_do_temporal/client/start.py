@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -35,7 +36,9 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.files.attachment_forms import kind_of
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
+from llm_do_temporal.policy.files.contents import doubt_about
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
 from llm_do_temporal.policy.models.ids import Aliases
 from llm_do_temporal.policy.models.known import check_models
@@ -111,14 +114,18 @@ class StartRequest:
         if self.reads is not None:
             for line in _notes(_known(worker).read_now(self.reads), self.reads):
                 warn(line)
-        attachments = self._attach(worker, self.files)
+        doubts: dict[str, None] = {}
+        attachments = self._attach(worker, self.files, doubts)
         request = StartRunInput(
             **self._settings(),
             prompt=self.read_prompt(),
             input=self.read_input(),
             attachments=attachments,
-            batch=self.read_batch(lambda files: self._attach(worker, files, beside=attachments)),
+            batch=self.read_batch(lambda files: self._attach(worker, files, doubts, beside=attachments)),
         )
+        if doubts:
+            more = f"; and {len(doubts) - _MOST_NOTES} more" if len(doubts) > _MOST_NOTES else ""
+            warn(f"models do not get these files as they are: {'; '.join(list(doubts)[:_MOST_NOTES])}{more}")
         models = [self.force_model, self.model]
         if worker is not None and embedded:
             models.append(worker.choose_model(request)[0])
@@ -151,10 +158,24 @@ class StartRequest:
             )
 
     def _attach(
-        self, worker: LocalWorker | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
+        self,
+        worker: LocalWorker | None,
+        files: Sequence[Path],
+        doubts: dict[str, None],
+        *,
+        beside: Sequence[Attachment] = (),
     ) -> tuple[Attachment, ...]:
-        """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known."""
-        return _known(worker).attach(files, beside=beside, were_sent=self.were_sent) if files else ()
+        """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known.
+
+        `doubts` get a clause for each file that is damaged, locked or not what its name says.
+        """
+        if not files:
+            return ()
+        attachments = _known(worker).attach(files, beside=beside, were_sent=self.were_sent)
+        for path, attachment in zip(files, attachments, strict=True):
+            if doubt := _doubt(path, attachment.media_type):
+                doubts[f"'{attachment.path}': {doubt}"] = None
+        return attachments
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -302,6 +323,13 @@ def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
         narrow(root_tree(sandbox), worker.sandbox, workshop_has_sandbox=sandbox is not None)
     except SandboxRefusal as refusal:
         raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
+
+
+def _doubt(path: Path, media_type: str) -> str:
+    if kind_of(media_type) != "text":  # text is given as text, however it is encoded
+        with suppress(OSError):  # a file that is gone by now is copied already
+            return doubt_about(path.read_bytes(), media_type)
+    return ""
 
 
 def _notes(found: ReadInputs, files: InputFiles) -> list[str]:

@@ -91,6 +91,12 @@ def flaw_of(data: bytes, media_type: str) -> str:
     return _CUT if _is_cut(data, media_type) else ""
 
 
+def doubt_about(data: bytes, declared: str) -> str:
+    """Return what is wrong with a file that may be sent as it is, as a clause; empty where nothing is known."""
+    real = real_type(data, declared)
+    return flaw_of(data, real) or ("" if real == declared else f"its content is {real}, not {declared}")
+
+
 def _signed(data: bytes, declared: str) -> str | None:
     kind = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
     if kind == ZIP:

@@ -207,6 +207,27 @@ def test_an_attachment_is_kept_where_the_worker_service_finds_it(workshop: Path)
     assert [path.read_bytes() for path in kept] == [b"%PDF-1.4"]
 
 
+def test_a_start_warns_of_files_that_no_model_can_read_as_they_are(workshop: Path) -> None:
+    given = {
+        "cut.pdf": b"%PDF-1.4 ...",
+        "locked.pdf": b"%PDF-1.4 trailer << /Encrypt 1 0 R >> startxref 1 %%EOF",
+        "page.pdf": b"<html>",
+        "sums.xlsx": b"PK\x03\x04",
+        "whole.pdf": b"%PDF-1.4 startxref 1 %%EOF",
+        "sums.csv": b"\xff\xfea\0",
+    }
+    for name, data in given.items():
+        (workshop / name).write_bytes(data)
+    (workshop / "workers" / "all.worker").write_text("attachment_policy: {max_attachments: 9}\n---\nRead.\n")
+    attached = [word for name in given for word in ("-a", name)]
+    done = run("start", "all", *attached, "--address", NOBODY, folder=workshop)
+    (warning,) = [line for line in done.stderr.splitlines() if "as they are" in line]
+    assert "'cut.pdf': it was cut: its end is missing; 'locked.pdf': it is encrypted with a password" in warning
+    assert "'page.pdf': its content is text/html, not application/pdf; 'sums.xlsx': it was cut" in warning
+    assert "whole.pdf" not in warning
+    assert "sums.csv" not in warning
+
+
 def test_with_json_a_run_that_could_not_start_is_an_object_too(workshop: Path) -> None:
     done = run("start", "nobody", "-o", "json", folder=workshop)
     shown = json.loads(done.stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.policy.files.attachment_forms import is_taken
-from llm_do_temporal.policy.files.contents import OLE, PDF, UNKNOWN, ZIP, flaw_of, real_type
+from llm_do_temporal.policy.files.contents import OLE, PDF, UNKNOWN, ZIP, doubt_about, flaw_of, real_type
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -85,6 +85,12 @@ def test_content_says_what_a_file_is(data: bytes, declared: str, real: str) -> N
 )
 def test_a_file_that_nobody_could_read_is_known_by_its_bytes(data: bytes, media_type: str, flaw: str) -> None:
     assert flaw_of(data, media_type) == flaw
+
+
+def test_a_file_that_may_be_sent_is_doubted_for_its_flaw_or_its_name() -> None:
+    assert doubt_about(b"%PDF-1.7", PDF) == CUT
+    assert doubt_about(BOX + b"heic", "image/jpeg") == "its content is image/heic, not image/jpeg"
+    assert doubt_about(PNG + b"IEND", "image/png") == ""
 
 
 @pytest.mark.parametrize(
