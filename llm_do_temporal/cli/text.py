@@ -6,6 +6,7 @@ Called by every module here that prints. Must not change text that goes to a fil
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
@@ -23,6 +24,14 @@ def visible_line(text: str, limit: int = 2_000) -> str:
     text = remove_keys(text)
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return made_visible(cut, "\n\t").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def printed_table(text: str, file: Path | None) -> str:
+    """Return CSV as it is written: a file gets a mark, without which Excel does not read it as UTF-8; a pipe gets the
+    text as it is; for a terminal, hidden characters are written out."""
+    if file is not None:
+        return f"\ufeff{text}"
+    return visible_block(text) if sys.stdout.isatty() else text
 
 
 def say(text: str) -> None:

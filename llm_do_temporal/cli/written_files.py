@@ -8,11 +8,14 @@ the file appears as a whole or not at all.
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TypeVar
 
 from llm_do_temporal.errors import UsageError
 
+F = TypeVar("F", bound=str)
 _KINDS = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISDIR, "a folder"),
@@ -33,6 +36,29 @@ def check_place(file: Path, option: str) -> None:
         )
     if file.name in ("", "..") or not file.parent.is_dir():
         raise UsageError(f"'{file}' given with {option} is no place for a file")
+
+
+def form_of(file: Path | None, given: F | None, forms: Mapping[str, tuple[F, ...]], default: F) -> F:
+    """Return the format to write: the one of --format, or that of the file's suffix, or the default.
+
+    `forms` has the formats of each suffix; the first one is meant where none is given. Raises UsageError for a suffix
+    that is not among them, without --format, and for one that belongs to other formats than the given one.
+    """
+    suffix = "" if file is None else file.suffix.lower()
+    known = forms.get(suffix)
+    if given is not None:
+        if known is None or given in known:
+            return given
+        raise UsageError(
+            f"'{file}' given with --output is named like a file of the format {known[0]}, and --format is {given}",
+            next_step="Leave --format out, or name the file otherwise.",
+        )
+    if known is None and suffix:
+        raise UsageError(
+            f"'{file}' given with --output: no format is known by the suffix '{suffix}'",
+            next_step=f"Use one of {', '.join(forms)}, or name the format with --format.",
+        )
+    return known[0] if known else default
 
 
 def write_whole(file: Path, text: str, option: str) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
+from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from llm_do_temporal.workflows.run import notifications
+from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.batch_items import batch_of
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver
@@ -88,6 +93,49 @@ async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
     assert (first.output, first.usage.requests, first.path) == ("n01", 1, "main/item-2")
     assert [node.path for node in view.ordered] == ["main/item-1", "main/item-2", "main/item-3"]
     assert view.delegations == (0, 0)
+
+
+async def test_the_results_of_a_batch_are_a_table_on_the_page_and_in_a_file(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+
+    def answer(messages: list[ModelMessage]) -> str:
+        return f'=cmd|{echo(messages)}, "two"\nlines'
+
+    place.worker("main", scripted(answer))
+    run = await place.start("main", prompt="Look.", batch=batch_of("bad", "n01", "n02", concurrency=2))
+    await place.client.result(run)
+    file = tmp_path / "results.csv"
+    words = ["export", run, "-o", str(file), "--workshop", str(place.folder)]
+    assert await asyncio.to_thread(run_command, words) == 0, capsys.readouterr()
+    assert file.read_bytes().startswith(b"\xef\xbb\xbfitem,file,given,status,output,error,")
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        bad, *good = list(csv.DictReader(opened))
+    assert [(one["item"], one["given"], one["status"], one["output"], one["path"]) for one in good] == [
+        (name, f"item {name}", "completed", f'\'=cmd|{name}, "two"\nlines', f"main/item-{number}")
+        for number, name in ((2, "n01"), (3, "n02"))
+    ]
+    assert all(float(one["seconds"]) > 0 and int(one["output_tokens"]) > 0 for one in good)
+    assert (bad["item"], bad["status"], bad["output"]) == ("bad", "failed", "")
+    assert "this one cannot be read" in bad["error"]
+
+    ada = await signed_in_browser(place)
+    page = await page_with(ada, f"/runs/{run}", "Results 2 of 3", "=cmd|n02", "Download as CSV")
+    assert page.text.index("Results 2 of 3") < page.text.index("Failed 1")
+    sent = await ada.client.get(f"/runs/{run}/results.csv")
+    assert sent.headers["content-disposition"].startswith("attachment;")
+    assert sent.content == file.read_bytes()
+
+    alone = await place.start("main", prompt="item n07")
+    await place.client.result(alone)
+    capsys.readouterr()
+    words = ["export", alone, "--format", "csv", "--workshop", str(place.folder)]
+    assert await asyncio.to_thread(run_command, words) == 0
+    (row,) = list(csv.DictReader(io.StringIO(capsys.readouterr().out, newline="")))
+    assert (row["item"], row["status"], row["run"]) == ("item n07", "completed", alone)
+    assert row["output"].startswith("'=cmd|n07")
 
 
 async def test_what_failed_is_done_again_by_itself(place: Place) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.text import say
-from llm_do_temporal.cli.written_files import check_place, write_whole
+from llm_do_temporal.cli.text import printed_table, say
+from llm_do_temporal.cli.written_files import check_place, form_of, write_whole
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from llm_do_temporal.cli.reports.export import Exported
     from llm_do_temporal.client.session import Session
 
-ExportFormat = Literal["md", "json", "html"]
-_NAMED: dict[str, ExportFormat] = {".md": "md", ".json": "json", ".html": "html", ".htm": "html"}
+ExportFormat = Literal["md", "json", "html", "csv"]
+_FORMS: dict[str, tuple[ExportFormat, ...]] = {
+    ".md": ("md",),
+    ".json": ("json",),
+    ".html": ("html",),
+    ".htm": ("html",),
+    ".csv": ("csv",),
+}
 
 
 async def logs(
@@ -63,14 +69,15 @@ async def export(
     patch: Annotated[bool, Parameter(name="--patch")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Write a run down: transcripts, tree, approvals with who decided what and when, and costs.
+    """Write a run down: transcripts, tree, approvals with who decided what and when, and costs; or its results as CSV.
 
     Parameters
     ----------
     run
         Id of the run.
     format_
-        Markdown, JSON, or one page of HTML that needs nothing else; default: what the name of FILE says, else md.
+        Markdown, JSON, one page of HTML that needs nothing else, or CSV with one row for each item of a batch; default:
+        the format of FILE's suffix, without one md.
     output
         The file to write; an ordinary file is replaced. Default: stdout.
     patch
@@ -82,20 +89,37 @@ async def export(
 
     if output is not None:
         check_place(output, "--output")
-    named = _NAMED.get(output.suffix.lower()) if output is not None else None
     if patch and format_ is not None:
         raise UsageError("--patch has a format of its own; leave --format out")
+    form: ExportFormat = "md" if patch else form_of(output, format_, _FORMS, "md")
     async with opened(location) as session:
         if patch:
             text = await _read_patch(session, run)
+        elif form == "csv":
+            text = printed_table(await _read_table(session, run), output)
         else:
-            text = remove_keys(_render(await read_exported(session.client, run), format_ or named or "md"))
+            text = remove_keys(_render(await read_exported(session.client, run), form))
     if output is None:
         print(text, end="", flush=True)
     else:
         write_whole(output, text, "--output")
         say(f"wrote {output}")
     return 0
+
+
+async def _read_table(session: Session, run: str) -> str:
+    from llm_do_temporal.client.connection.errors import translated
+    from llm_do_temporal.client.record.results import read_results, results_csv
+    from llm_do_temporal.client.views.run_list import read_run
+
+    temporal = session.client.temporal
+    listed = await read_run(temporal, run)
+    async with translated(run):
+        results = await read_results(temporal, run)
+    left = sum(result.item.is_open for result in results)
+    if left:
+        say(f"{left} of {len(results)} results are not there: the run is {listed.status}")
+    return results_csv(run, results)
 
 
 async def _read_patch(session: Session, run: str) -> str:

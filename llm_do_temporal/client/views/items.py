@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.payloads import first_object
@@ -16,6 +18,16 @@ from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.cuts import cut_reason
 
 _OPEN = "not done"
+_CANCELLED = (
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
+)
+_TERMINATED = (
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT,
+)
 
 
 @dataclass
@@ -40,27 +52,34 @@ class Item:
         return self.status == _OPEN
 
     def take_end(self, event: HistoryEvent) -> bool:
-        """Take in how the item's workflow ended; False for an event that is no end."""
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-            result = first_object(event.workflow_execution_completed_event_attributes.result.payloads)
-            self.status, self.output, self.usage = "completed", result.get("output"), _usage(result.get("usage"))
-            self.truncated = cut_reason(result.get("truncated"))
-        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            failure = event.workflow_execution_failed_event_attributes.failure
-            told = first_object(failure.application_failure_info.details.payloads)
-            code = failure.application_failure_info.type or "RunFailed"
-            self.fail(code, failure.message, told.get("next_step"))
-            self.usage = _usage(told.get("usage"))
-        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+        """Take in how the item's workflow ended, by its own last event or by that of the run; False for any other."""
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+            self._complete(event.workflow_execution_completed_event_attributes.result.payloads)
+        elif kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+            self._complete(event.child_workflow_execution_completed_event_attributes.result.payloads)
+        elif kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            self._take_failure(event.workflow_execution_failed_event_attributes.failure)
+        elif kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
+            self._take_failure(event.child_workflow_execution_failed_event_attributes.failure.cause)
+        elif kind in _CANCELLED:
             self.status = "cancelled"
-        elif event.event_type in (
-            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        ):
+        elif kind in _TERMINATED:
             self.fail("RunFailed", "it was terminated")
         else:
             return False
         return True
+
+    def _complete(self, payloads: Sequence[Payload]) -> None:
+        result = first_object(payloads)
+        self.status, self.output, self.usage = "completed", result.get("output"), _usage(result.get("usage"))
+        self.truncated = cut_reason(result.get("truncated"))
+
+    def _take_failure(self, failure: Failure) -> None:
+        told = first_object(failure.application_failure_info.details.payloads)
+        code = failure.application_failure_info.type or "RunFailed"
+        self.fail(code, failure.message, told.get("next_step"))
+        self.usage = _usage(told.get("usage"))
 
     def take_result(self, result: ItemResult) -> bool:
         """Take in the run's result for an item that never became a workflow; False where there is nothing new."""

@@ -10,6 +10,11 @@ def run_address(run: str) -> str:
     return f"/runs/{quote(run, safe='')}"
 
 
+def results_address(run: str) -> str:
+    """Return the address of the results of a run as CSV."""
+    return f"{run_address(run)}/results.csv"
+
+
 def approval_address(run: str, approval: str) -> str:
     """Return the address of the page of an approval."""
     return f"{run_address(run)}/approvals/{quote(approval, safe='')}"

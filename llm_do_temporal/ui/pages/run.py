@@ -18,6 +18,8 @@ from starlette.routing import Route
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.record.facts import read_facts
+from llm_do_temporal.client.record.results import read_results, results_csv
+from llm_do_temporal.client.record.tables import BOM
 from llm_do_temporal.client.record.tracks import Track, Tracks
 from llm_do_temporal.client.views.live_text import Tail, read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
@@ -29,7 +31,7 @@ from llm_do_temporal.ui.content.documents.words import as_read
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.runs.files import files_of
 from llm_do_temporal.ui.content.runs.timeline import BarLane, Window, axis_of, lane_of, window_of
-from llm_do_temporal.ui.content.urls import run_address
+from llm_do_temporal.ui.content.urls import results_address, run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
 from llm_do_temporal.ui.security.settings import UiSettings
 
@@ -39,6 +41,8 @@ MOST_DRAWN = 40
 """Invocations whose histories are read for the bars of their turns, calls and waits; others are one bar."""
 MOST_TAILS = 3
 """Answers that are shown while they are written."""
+MOST_RESULTS = 500
+"""Items of a batch whose results are read to be shown; those of a larger one are in the file alone."""
 MOST_DECISIONS = 5
 """Decisions that are shown unfolded, the newest ones."""
 _QUICK_SECONDS, _SLOW_SECONDS, _LARGE = 4, 30, 300
@@ -159,6 +163,8 @@ async def show_run(request: Request) -> Response:
         rows, more = await _Tree(accounts, folding, questions).rows(roots, None, "")
         spent = await read_spent(accounts, run)
         tracks = await _draw(request, run.run, list(_flat(rows)), start, window, now)
+        shows_results = 0 < len(facts.items) <= MOST_RESULTS and run.ended_at is not None
+        results = await read_results(client.temporal, run.run) if shows_results else []
     size = sum(root.size for root in roots)
     files = files_of(run.run, facts, list(tracks.values()), size, settings.workshop)
     return render(
@@ -170,6 +176,8 @@ async def show_run(request: Request) -> Response:
         size=size,
         counts=_counts(run, roots),
         files=files,
+        results=results,
+        results_address=results_address(run.run),
         lacks=[(row.branch.path, one) for row in _flat(rows) for one in _without(tracks, row)],
         ignored=[one for track in tracks.values() for one in track.ignored],
         decided=_decided(asked),
@@ -183,6 +191,17 @@ async def show_run(request: Request) -> Response:
         refresh_seconds=None if run.ended_at else _QUICK_SECONDS if size < _LARGE else _SLOW_SECONDS,
         temporal_link=temporal_link(settings, run.run, run.run_id),
     )
+
+
+async def send_results(request: Request) -> Response:
+    """Send the results of a run as a table, with a row for each item of a batch."""
+    client: LlmDoClient = request.app.state.client
+    run = await read_run(client.temporal, request.path_params["run"])
+    async with translated(run.run):
+        results = await read_results(client.temporal, run.run)
+    text = BOM + results_csv(run.run, results)
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(run.run, safe='')}.csv"}
+    return Response(text.encode(), headers=headers, media_type="text/csv; charset=utf-8")
 
 
 def _without(tracks: dict[str, Track], row: InvocationRow) -> tuple[str, ...]:
@@ -265,4 +284,7 @@ def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[InvocationRow])
     return rows[0].spent if len(roots) == 1 and rows and roots[0].is_open else spent
 
 
-routes = [Route("/runs/{run}", show_run, methods=["GET"])]
+routes = [
+    Route("/runs/{run}", show_run, methods=["GET"]),
+    Route("/runs/{run}/results.csv", send_results, methods=["GET"]),
+]

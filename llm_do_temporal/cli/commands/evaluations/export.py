@@ -14,14 +14,20 @@ from llm_do_temporal.errors import UsageError
 if TYPE_CHECKING:
     from llm_do_temporal.messages.experiments.results import ExperimentRecord
 
-Format = Literal["json", "pydantic-evals", "inspect", "junit", "markdown"]
+Format = Literal["json", "pydantic-evals", "inspect", "junit", "markdown", "csv"]
+_FORMS: dict[str, tuple[Format, ...]] = {
+    ".json": ("json", "pydantic-evals", "inspect"),
+    ".xml": ("junit",),
+    ".md": ("markdown",),
+    ".csv": ("csv",),
+}
 
 
 async def export_experiment(
     experiment: str,
     /,
     *,
-    output_format: Annotated[Format, Parameter(name="--format")] = "json",
+    output_format: Annotated[Format | None, Parameter(name="--format")] = None,
     against: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     location: Location = Location(),  # noqa: B008 - frozen
@@ -33,8 +39,8 @@ async def export_experiment(
     experiment
         The experiment: a name, NAME@-1, the beginning of a digest, or an id.
     output_format
-        Our own JSON (default), a report of pydantic-evals, a log of Inspect AI, JUnit XML, or Markdown for a pull
-        request.
+        Our own JSON, a report of pydantic-evals, a log of Inspect AI, JUnit XML, Markdown for a pull request, or CSV
+        with one row for each repeat of a case. Default: the format of FILE's suffix, without one json.
     against
         With markdown: the experiment that it is compared with.
     output
@@ -42,10 +48,12 @@ async def export_experiment(
         .json.
     """
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.written_files import check_place, write_whole
+    from llm_do_temporal.cli.text import printed_table
+    from llm_do_temporal.cli.written_files import check_place, form_of, write_whole
     from llm_do_temporal.client.evaluations.records import read_experiment, read_pair
 
-    if against is not None and output_format != "markdown":
+    form: Format = form_of(output, output_format, _FORMS, "json")
+    if against is not None and form != "markdown":
         raise UsageError("--against is for --format markdown alone; `eval compare` compares two experiments")
     if output is not None:
         check_place(output, "--output")
@@ -57,7 +65,9 @@ async def export_experiment(
         else:
             compared, found = await read_pair(client, against, experiment)
             before, record = compared.record, found.record
-    text = written(record, output_format, before)
+    text = written(record, form, before)
+    if form == "csv":
+        text = printed_table(text, output)
     if output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -73,7 +83,10 @@ def written(record: ExperimentRecord, form: Format, before: ExperimentRecord | N
     from llm_do_temporal.cli.reports.evaluations.markdown import gate_markdown
     from llm_do_temporal.client.evaluations.exports.inspect import inspect_log
     from llm_do_temporal.client.evaluations.exports.pydantic_evals import pydantic_evals_report
+    from llm_do_temporal.client.evaluations.exports.table import experiment_csv
 
+    if form == "csv":
+        return experiment_csv(record)
     if form == "junit":
         return junit_xml(record)
     if form == "markdown":

@@ -1,0 +1,98 @@
+"""Results as CSV: every value in its row and column, and nothing that a spreadsheet would carry out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.client.evaluations.exports.table import experiment_csv
+from llm_do_temporal.client.record.tables import MOST_COLUMNS, ResultRow, csv_text
+from tests.unit.client.evaluations.example_records import HOSTILE, example_record
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows as another program reads them."""
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def table_of(*outputs: Any) -> list[dict[str, str]]:
+    return rows_of(csv_text([ResultRow({"item": "a"}, output, {}, {"cost_usd": 0.5}) for output in outputs]))
+
+
+def cell_of(output: str) -> str:
+    (row,) = table_of(output)
+    return row["output"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '=HYPERLINK("http://x","y")',
+        "+1+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(1)",
+        "\t=1",
+        "\r\n=1",
+        "  =1",
+        "\u00a0=1",
+        "\uff1d1+1",
+        "\uff20SUM(1)",
+        "- a list",
+    ],
+)
+def test_a_text_that_a_spreadsheet_would_carry_out_is_text(text: str) -> None:
+    assert cell_of(text) == f"'{text}".replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("text", ["-5", "+4.25", "1e9", "-1.5E-3", "a=b", "go", ""])
+def test_numbers_and_ordinary_texts_stay_as_they_are(text: str) -> None:
+    assert cell_of(text) == text
+
+
+def test_columns_named_by_a_model_are_no_formulas_either() -> None:
+    row = ResultRow({"=lead": 1}, {"=key": 1, "a\r\nb": 2}, {"=score": True}, {})
+    (header,) = list(csv.reader(io.StringIO(csv_text([row]), newline="")))[:1]
+    assert header == ["'=lead", "output.=key", "output.a\nb", "score.=score"]
+
+
+def test_lines_quotes_and_commas_stay_in_their_cell() -> None:
+    text = 'one, "two"\r\nthree\rfour\u2028five'
+    written = csv_text([ResultRow({"item": "a"}, text, {}, {})] * 2)
+    assert [row["output"] for row in rows_of(written)] == ['one, "two"\nthree\nfour\u2028five'] * 2
+    assert written.count("\r\n") == 3
+    assert written.count("\r") == 3
+
+
+def test_control_characters_and_half_characters_are_written_out() -> None:
+    assert cell_of("a\0b\x1b[2J\ud800 é👩\u200d🚒") == "a\\x00b\\x1b[2J\\ud800 é👩\u200d🚒"
+    (row,) = table_of({"a": ["\ud800"]})
+    assert row["output.a"] == '["\\ud800"]'
+
+
+def test_each_key_of_a_structured_output_is_a_column() -> None:
+    rows = table_of({"verdict": "go", "parts": [1, "é"]}, None, {"verdict": -1.5, "sure": False})
+    assert [(row["output.verdict"], row["output.parts"], row["output.sure"]) for row in rows] == [
+        ("go", '[1, "é"]', ""),
+        ("", "", ""),
+        ("-1.5", "", "false"),
+    ]
+
+
+@pytest.mark.parametrize("outputs", [[{"a": 1}, "text"], [{}], [{str(n): n for n in range(MOST_COLUMNS + 1)}], [[1]]])
+def test_outputs_of_other_shapes_are_one_column(outputs: list[Any]) -> None:
+    assert list(table_of(*outputs)[0]) == ["item", "output", "cost_usd"]
+
+
+def test_an_experiment_has_a_row_for_each_repeat_with_its_scores() -> None:
+    rows = rows_of(experiment_csv(example_record(errors=("deck-3",))))
+    assert [(row["case"], row["repeat"]) for row in rows][:3] == [("deck-1", "1"), ("deck-1", "2"), ("deck-2", "1")]
+    assert len(rows) == 12
+    first, failed = rows[0], rows[4]
+    assert (first["status"], first["score.correct"], first["cost_usd"]) == ("completed", "false", "0.0125")
+    assert first["output.remark"] == HOSTILE.replace("\x1b", "\\x1b")
+    assert first["evaluator_failures"] == "polite: polite.py cannot be read"
+    assert (failed["status"], failed["error"]) == ("failed", "ModelFailed: the provider said no")
+    assert (failed["score.correct"], failed["output.verdict"], failed["seconds"]) == ("", "", "2.5")
