@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from llm_do_temporal.client.batches import Attach, check_batch_size
+from llm_do_temporal.definitions.check import start_warnings
 from llm_do_temporal.definitions.needed_variables import missing_variables
 from llm_do_temporal.definitions.registry.inputs import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
+from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
 from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, model_aliases, run_settings
 from llm_do_temporal.errors import (
     AttachmentRefusal,
@@ -103,11 +105,11 @@ class StartRequest:
 
         `workshop` is None where no folder is known: then only the service can check the worker. `embedded` says that
         the run goes to an embedded worker service. It shares this environment, so the model that it would choose is
-        known now. `warn` is given each warning about the worker's file, and about models. Raises DefinitionError and
-        UsageError for everything that can be known to be wrong.
+        known now. `warn` is given each warning about the files of the worker and of those that it may call, and about
+        models. Raises DefinitionError and UsageError for everything that can be known to be wrong.
         """
         worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
-        for warning in worker.worker.warnings if worker is not None else ():
+        for warning in worker.warnings(installed=embedded) if worker is not None else ():
             warn(warning)
         if worker is not None and self.review_branch:
             worker.check_branch(self.review_branch)
@@ -202,6 +204,13 @@ class LocalWorker:
     worker: PinnedWorker
     template: str | None = None
     """Name of the template that the worker was made from; None for a worker with a file of its own."""
+
+    def warnings(self, *, installed: bool) -> list[str]:
+        """Return the warnings about the worker and those that it may call; for `installed` see `start_warnings`."""
+        worker = self.worker
+        name = worker.source if worker.source.startswith(PACKAGE_PREFIX) else worker.name
+        found = [] if self.template is not None else start_warnings(self.workshop, name, installed=installed)
+        return list(dict.fromkeys([*worker.warnings, *found]))
 
     def attach(
         self, files: Sequence[Path], *, beside: Sequence[Attachment] = (), were_sent: bool = False

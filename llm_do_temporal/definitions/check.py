@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 
 from llm_do_temporal.definitions.check_models import batch_problems, name_problems, setting_problems, workshop_models
@@ -11,7 +12,7 @@ from llm_do_temporal.definitions.evaluations.evaluation_check import evaluation_
 from llm_do_temporal.definitions.protection.protected_files import check_defining
 from llm_do_temporal.definitions.registry.registry import complete, input_of
 from llm_do_temporal.definitions.registry.templates import named_templates
-from llm_do_temporal.definitions.tools.external import external_toolsets, may_name_capabilities
+from llm_do_temporal.definitions.tools.external import external_toolsets, may_name_capabilities, missing_packages
 from llm_do_temporal.definitions.tools.python_tools import load_python_tools
 from llm_do_temporal.definitions.workers.places import (
     PACKAGE_PREFIX,
@@ -27,6 +28,7 @@ from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
 from llm_do_temporal.definitions.yaml.text_files import label_of
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
+from llm_do_temporal.policy.delegation import is_name
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
 from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
 from llm_do_temporal.policy.uses import ALWAYS_ASKS
@@ -63,40 +65,67 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
 
 
+def start_warnings(folder: Path, name: str, *, installed: bool) -> list[str]:
+    """Return the warnings about the worker `name` and the workers that it may call, each once.
+
+    They are those of `check_workshop` that need no Python, and only the files of these workers are read. `installed`
+    says whether the run has the packages of this process, so that a missing one is a warning.
+    """
+    workshop = parse_workshop(folder)[0]
+    workers = _Workers(workshop.root)
+    waiting, seen, problems = [name], {name}, list[Problem]()
+    while waiting:
+        parsed = workers.named(waiting.pop(0))
+        if parsed is None or not parsed.is_valid:
+            continue
+        problems += [*parsed.problems, *setting_problems(parsed)]
+        problems += missing_packages(parsed, workshop) if installed else []
+        problems += [*_sandbox_problems(parsed, workshop), *_shell_problems(parsed)]
+        problems += [*_delegate_problems(parsed, workers), *_lost_files(parsed, workers, workshop)]
+        callees = [callee for callee, _ in _callees(parsed) if callee not in seen]
+        waiting += callees
+        seen.update(callees)
+    return list(dict.fromkeys(str(problem) for problem in problems if problem.severity == "warning"))
+
+
 class _Workers:
-    """All the worker files of a workshop, each read once."""
+    """The worker files of a workshop, each read once, when it is asked for."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        names = known_names(root=root, shipped=SHIPPED)
-        self._files = {
-            name: [read_worker(place) for place in places_of(name, root=root, shipped=SHIPPED)] for name in names
-        }
+        self._read: dict[str, list[ParsedWorker]] = {}
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """All names that have a file."""
-        return list(self._files)
+        return known_names(root=self._root, shipped=SHIPPED)
 
     def in_workshop(self) -> Iterator[ParsedWorker]:
         """Every file of the workshop itself, hidden ones included."""
-        for files in self._files.values():
-            yield from (parsed for parsed in files if not parsed.place.shipped)
+        for name in self.names:
+            yield from (parsed for parsed in self._files(name) if not parsed.place.shipped)
 
     def named(self, name: str) -> ParsedWorker | None:
         """The file that is used for a name."""
         plain = name.removeprefix(PACKAGE_PREFIX)
-        files = [parsed for parsed in self._files.get(plain, []) if plain == name or parsed.place.shipped]
+        files = [parsed for parsed in self._files(plain) if plain == name or parsed.place.shipped]
         return files[0] if files else None
+
+    def _files(self, name: str) -> list[ParsedWorker]:
+        if name not in self._read:
+            places = places_of(name, root=self._root, shipped=SHIPPED) if is_name(name) or name in self.names else []
+            self._read[name] = [read_worker(place) for place in places]
+        return self._read[name]
 
     def close_to(self, name: str) -> str | None:
         """Return a hint at the existing name that a wrong one probably means; None where none is close."""
-        close = get_close_matches(name, list(self._files), n=1)
+        close = get_close_matches(name, self.names, n=1)
         return f"Did you mean '{close[0]}'?" if close else f"Write it to 'workers/{name}.worker'."
 
     def misplaced(self) -> Iterator[Problem]:
         """Yield a problem for each file that stands where no name leads, and is never used."""
-        for name, (first, *others) in self._files.items():
+        for name in self.names:
+            first, *others = self._files(name)
             for other in others:
                 if not other.place.shipped:
                     used = first.place.label

@@ -23,6 +23,7 @@ from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.external import ExternalToolset
 
 MCP_STEP = "Install it where the worker service runs, in the checkout of llm-do-temporal: pip install '.[mcp]'."
+_PACKAGE_STEP = "Install its package, or put it into the workshop."
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 CAPABILITIES_METHOD = "get_capabilities"
 _METHODS = ("get_tools", "call_tool")
@@ -49,12 +50,28 @@ def external_toolsets(
             found += [] if problem else [options.pinned(name, reference)]
     for name, server in (parsed.definition.toolsets.mcp or {}).items():
         if server.enabled and load and not has_mcp():
-            problems.append(
-                _unusable(parsed, ("toolsets", "mcp", name), "MCP support is not installed", MCP_STEP, server.required)
-            )
+            problems.append(_no_mcp(parsed, name, required=server.required))
         elif server.enabled:
             found.append(server.pinned(name))
     return tuple(found), problems
+
+
+def missing_packages(parsed: ParsedWorker, workshop: Workshop) -> list[Problem]:
+    """Return the problems of the worker's external toolsets whose packages are not installed here. No Python is run."""
+    toolsets, problems = parsed.definition.toolsets, list[Problem]()
+    for name, options in toolsets.classes.items():
+        reference = workshop.config.toolset_aliases.get(name, name)
+        package = reference.partition(".")[0]
+        if not options.enabled or not _CLASS_PATH.fullmatch(reference):
+            continue
+        own = (workshop.root / package, workshop.root / f"{package}.py")
+        if find_spec(package) is None and not any(path.exists() for path in own):
+            why = f"there is no module '{package}'"
+            problems.append(_unusable(parsed, ("toolsets", name), why, _PACKAGE_STEP, options.required))
+    for name, server in (toolsets.mcp or {}).items():
+        if server.enabled and not has_mcp():
+            problems.append(_no_mcp(parsed, name, required=server.required))
+    return problems
 
 
 def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
@@ -68,9 +85,7 @@ def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
     except ModuleNotFoundError as error:
         missing = error.name or where
         of = "" if where == missing or where.startswith(f"{missing}.") else f", which '{where}' imports"
-        raise DefinitionError(
-            f"there is no module '{missing}'{of}", next_step="Install its package, or put it into the workshop."
-        ) from error
+        raise DefinitionError(f"there is no module '{missing}'{of}", next_step=_PACKAGE_STEP) from error
     with authors_code(None, root):
         found = getattr(module, name, None)
     if found is None:
@@ -111,6 +126,10 @@ def _class_problem(parsed: ParsedWorker, name: str, reference: str, root: Path, 
         where = "" if error.file is None else f" ({error.file}{'' if error.line is None else f':{error.line}'})"
         return _unusable(parsed, ("toolsets", name), f"{error.problem}{where}", error.next_step, required)
     return None
+
+
+def _no_mcp(parsed: ParsedWorker, name: str, *, required: bool) -> Problem:
+    return _unusable(parsed, ("toolsets", "mcp", name), "MCP support is not installed", MCP_STEP, required)
 
 
 def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None, required: bool) -> Problem:

@@ -176,3 +176,44 @@ def test_a_branch_that_cannot_take_changes_is_known_before_there_is_a_run(tmp_pa
     identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "first"], cwd=folder, check=True)
     assert request.prepare(folder, embedded=False).review_branch == "review"
+
+
+def test_a_start_warns_of_what_the_worker_and_its_callees_will_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delegation = "delegation: {helper: {}}"
+    folder = workshop(tmp_path, WRITABLE, f"toolsets: {{nowhere.Search: {{}}, own_tools.Kit: {{}}, {delegation}}}")
+    # Looking at a package must not run it.
+    (folder / "own_tools.py").write_text("raise SystemExit('loaded')\n", encoding="utf-8")
+    helper = "description: x\nsandbox: {paths: {in: {root: gone}}}\ntoolsets: {mcp: {desk: {command: [x]}}}\n"
+    helper += "model_settings: {temprature: 1}\n"
+    (folder / "workers/helper.worker").write_text(f"{helper}---\nHelp.\n", encoding="utf-8")
+    (folder / "workers/other.worker").write_text(f"{helper}---\nNot called.\n", encoding="utf-8")
+    monkeypatch.setattr("llm_do_temporal.definitions.tools.external.has_mcp", lambda: False)
+
+    def warnings(*, embedded: bool) -> list[str]:
+        found: list[str] = []
+        request = StartRequest(worker="main", model="test:a")
+        request.prepare(folder, embedded=embedded, warn=lambda line: found.append(line))
+        return [one for one in found if ".worker:" in one]
+
+    here = warnings(embedded=True)
+    assert [one.partition(": ")[2] for one in here] == [
+        "toolset 'nowhere.Search' cannot be used, the worker runs without it: there is no module 'nowhere'",
+        "'sandbox.paths' is deprecated; write `sandbox: {root: .}` in workshop.yaml and, to narrow it, "
+        "`sandbox: {restrict: /gone}` here",
+        "no provider is known to have the model setting 'temprature'; it may be refused or ignored",
+        "toolset 'desk' cannot be used, the worker runs without it: MCP support is not installed",
+        "the folder 'gone' of '/in' does not exist; it is only read, so nothing makes it",
+    ]
+    assert all(not one.startswith("workers/other") for one in here)
+    # The packages of a service elsewhere are not known here.
+    assert warnings(embedded=False) == [one for one in here if "cannot be used" not in one]
+
+
+def test_workers_that_call_each_other_are_looked_at_once(tmp_path: Path) -> None:
+    folder = workshop(tmp_path, WRITABLE, "toolsets: {nowhere.Search: {}, delegation: {main: {}, loop: {}, gone: {}}}")
+    loop = "description: x\ntoolsets: {nowhere.Search: {}, delegation: {main: {}, loop: {}}}\n---\nGo round.\n"
+    (folder / "workers/loop.worker").write_text(loop, encoding="utf-8")
+    found = load_local_worker(folder, "main").warnings(installed=True)
+    assert [one.partition(":")[0] for one in found] == ["workers/main.worker", "workers/loop.worker"]
