@@ -30,7 +30,7 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
 
     It is called with the facts as a dictionary, in which the case is as `case`, and with the evaluator's arguments.
     """
-    given = {**facts.model_dump(mode="json"), "case": case.model_dump(mode="json")}
+    given = {**facts.model_dump(mode="json"), "case": _case(case)}
     try:
         with importable(root):
             function = _function(evaluator.function, root)
@@ -45,6 +45,12 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
             raise
         words = without_host_folders(describe_exception(error), error, root)
         return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
+
+
+def _case(case: EvaluationCase) -> dict[str, Any]:
+    """Return the case as a dictionary with the keys of the evaluation file, beside our own names for them."""
+    inputs = case.prompt if case.input is None else case.input
+    return {**case.model_dump(mode="json"), "name": case.id, "inputs": inputs, "expected_output": case.expected}
 
 
 def _function(reference: str, root: Path) -> Callable[..., Any]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
-from llm_do_temporal.activities.evaluations.python_evaluators import python_score
+from llm_do_temporal.activities.evaluations.python_evaluators import (
+    _case,  # pyright: ignore[reportPrivateUsage] - what a function is given
+    python_score,
+)
+from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
+from llm_do_temporal.definitions.evaluations.keys import CaseKeys
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase
@@ -47,3 +53,27 @@ def test_a_module_of_the_workshop_has_functions(tmp_path: Path, reference: str) 
         (tmp_path / name).write_text("def score(facts):\n    return True\n")
     scores = python_score(Python(function=reference), EvaluationCase(id="ada"), CaseFacts(output="Hello!"), tmp_path)
     assert [score.value for score in scores.scores] == [True], scores.failures
+
+
+def test_the_case_has_the_keys_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "workers").mkdir()
+    cases = [
+        {"name": "told", "inputs": "Greet Ada.", "expected_output": "Hello, Ada!", "metadata": {"level": 1}},
+        {"name": "typed", "inputs": {"who": "Ada"}, "prompt": "Greet.", "expected_output": {"to": ["Ada"]}},
+        {"name": "empty", "inputs": 0},
+    ]
+    file = tmp_path / "greeting.eval.yaml"
+    file.write_text(yaml.safe_dump({"worker": "greeter", "cases": cases}))
+    (tmp_path / "checks.py").write_text(
+        "def score(facts, given):\n"
+        "    case = facts['case']\n"
+        "    same = [case[key] == value for key, value in given.items()]\n"
+        "    ours = case['id'], case['input'] or case['prompt'], case['expected']\n"
+        "    theirs = case['name'], case['inputs'] or '', case['expected_output']\n"
+        "    return all(same) and ours == theirs\n"
+    )
+    for given, case in zip(cases, load_evaluation(file, tmp_path).cases, strict=True):
+        evaluator = Python(function="checks.py:score", arguments={"given": given})
+        scores = python_score(evaluator, case, CaseFacts(output="Hello!"), tmp_path)
+        assert [score.value for score in scores.scores] == [True], scores.failures
+        assert set(CaseKeys.model_fields) <= set(_case(case))
