@@ -1,4 +1,4 @@
-"""Groups of equal questions as tables for people: what is the same in all, and a line for each with what differs."""
+"""Groups of similar questions as tables for people: what is the same in all, and a line for each with what differs."""
 
 from __future__ import annotations
 
@@ -81,6 +81,8 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
     runs = "" if len(group.entries) == 1 else f" of {group.runs} {'run' if group.runs == 1 else 'runs'}"
     key = f"{group.key[:KEY_CHARS]}  " if group.key else ""
     lines = [f"{key}{_questions(len(group.entries))}{runs}: {visible_line(group.title)}"]
+    if group.differences:
+        lines.append(f"  they differ in {visible_line(group.differences)}")
     if group.common:
         same = ", ".join(f"{name} {text}" for name, text in group.common.items())
         lines.append(f"  the same in all: {visible_line(same)}")
@@ -130,6 +132,7 @@ def group_json(group: QuestionGroup) -> dict[str, Any]:
         "title": group.title,
         "runs": group.runs,
         "common": group.common,
+        "values": group.values,
         "questions": [
             {
                 "run": entry.run,

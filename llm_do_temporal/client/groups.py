@@ -30,7 +30,7 @@ _LEFT_OUT = "…"
 
 @dataclass(frozen=True)
 class QuestionGroup:
-    """Equal questions of all runs."""
+    """Similar questions of all runs."""
 
     key: str
     """Key of the group; empty for a question that is alone for want of one."""
@@ -61,6 +61,32 @@ class QuestionGroup:
         """Names of the arguments that differ, for one question alone of all."""
         names = dict.fromkeys(name for entry in self.entries for name in _cells(entry))
         return tuple(name for name in names if name not in self.common)
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """Number of different values of each argument that differs, by name."""
+        told = [_cells(entry) for entry in self.entries]
+        return {name: len({cells[name] for cells in told if name in cells}) for name in self.columns}
+
+    @property
+    def differences(self) -> str:
+        """Words for what differs, like `path (5 values) and content (3 values)`; empty: every argument is the same.
+
+        An argument that a list has no room for counts as one that may differ.
+        """
+        if len(self.entries) == 1:
+            return ""
+        told = [_cells(entry) for entry in self.entries]
+        words = [
+            f"{name} ({count:,}{'' if all(name in cells for cells in told) else ' or more'} values)"
+            for name, count in self.values.items()
+        ]
+        left_out = max(entry.group.left_out if entry.group is not None else 0 for entry in self.entries)
+        if left_out:
+            words.append(
+                f"perhaps {left_out} {'argument that is' if left_out == 1 else 'arguments that are'} not listed"
+            )
+        return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
     @property
     def tells_workers(self) -> bool:

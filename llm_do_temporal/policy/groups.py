@@ -31,6 +31,8 @@ CELL_CHARS = 80
 CELLS_CHARS = 400
 """Most characters of all values of a call together: 20 questions share a run's memo, which is written with each."""
 _BEGIN_CHARS = 20
+_SHORTENED = re.compile(r"… \([0-9,]+ characters, [0-9a-f]{32}\)\Z")
+"""End of a shortened value. A short value that ends like this is shortened, too: it could pass for a longer one."""
 _NAME_CHARS = 40
 _MOST_DEPTH = 3
 """Levels of nested arguments whose names and types are told apart."""
@@ -54,6 +56,8 @@ class CallGroup(Value):
     """Arguments in short, by name; as far as there is room."""
     is_whole: bool = True
     """Whether `cells` has every argument, and each one whole."""
+    left_out: int = Field(default=0, exclude_if=lambda count: not count)
+    """Number of arguments that `cells` has no room for."""
 
 
 def group_of(tool: str, args: Mapping[str, Any], uses: Sequence[CapabilityUse], tree: Tree) -> CallGroup:
@@ -63,7 +67,8 @@ def group_of(tool: str, args: Mapping[str, Any], uses: Sequence[CapabilityUse], 
     key = digest_of([GROUP_VERSION, tool, names, _shape(args), likeness])[:KEY_DIGITS]
     cells = _cells(args)
     is_whole = cells == {name: _text(value) for name, value in args.items()}
-    return CallGroup(key=key, title=_title(tool, uses)[:TITLE_CHARS], cells=cells, is_whole=is_whole)
+    title, left_out = _title(tool, uses)[:TITLE_CHARS], len(args) - len(cells)
+    return CallGroup(key=key, title=title, cells=cells, is_whole=is_whole, left_out=left_out)
 
 
 def command_shape(argv: Sequence[str]) -> list[str]:
@@ -139,7 +144,7 @@ def _cells(args: Mapping[str, Any]) -> dict[str, str]:
 
 def _short(text: str) -> str:
     """Return a value as a table has it: two values that differ do not look the same."""
-    if len(text) <= CELL_CHARS:
+    if len(text) <= CELL_CHARS and _SHORTENED.search(text) is None:
         return text
     return f"{text[:_BEGIN_CHARS]}… ({len(text):,} characters, {digest_of(text)[:KEY_DIGITS]})"
 

@@ -117,7 +117,7 @@ async def test_a_group_of_equal_questions_is_gone_through_one_by_one(place: Plac
     first, other = asked["/a.txt"], asked["/c.txt"]
     query = f"run={run}&group={first.request.group.key}"
     ada = await signed_in_browser(place)
-    page = await page_with(ada, f"/runs/{run}/approvals/{first.id}?{query}", "All 2 equal", "of 2")
+    page = await page_with(ada, f"/runs/{run}/approvals/{first.id}?{query}", "All 2 similar", "of 2")
     assert f'href="/groups/{first.request.group.key}" data-key="g"' in page.html
     following = await ada.send(page, page.form(decision="approve"), onward="yes")
     assert following.address.partition("?")[0].endswith(f"/approvals/{other.id}")

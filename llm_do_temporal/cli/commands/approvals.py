@@ -52,7 +52,7 @@ async def approvals(
     limit
         At most so many; default: 50 of all runs, no limit for one run or with --json. With --group: of each group, 10.
     group
-        Show equal questions together, with what differs in a table; `approve --group KEY` decides all of a group.
+        Show similar questions together, with what differs in a table; `approve --group KEY` decides all of a group.
     as_json
         Print a JSON list, with the whole calls.
     """

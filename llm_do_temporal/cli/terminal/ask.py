@@ -84,7 +84,7 @@ class Asker:
     ) -> None:
         """`votes_of` returns the number of votes that a question has so far; None once it needs no answer.
 
-        Without `groups` no group of equal questions is offered, and without `holds` answers take effect at once.
+        Without `groups` no group of similar questions is offered, and without `holds` answers take effect at once.
         """
         self.answered: set[tuple[str, str]] = set()
         """Run and id of each question that needs no further answer of this person."""
@@ -224,7 +224,7 @@ class Asker:
             "k": "approve, and the same for a kind of calls of this run, within limits",
             "m": "change the arguments in an editor; they are checked before anything is sent" if can_change else "",
             "r": "reject, with a reason that the model is told",
-            "g": "decide all equal questions of all runs, after a look at their table" if has_group else "",
+            "g": "decide all similar questions of all runs, after a look at their table" if has_group else "",
             "v": "show the whole question, with all that the model said",
             "j": "leave it unanswered, and go to the next question" if self._leave_key.skips else "",
             self._leave_key.letter: "leave it unanswered",

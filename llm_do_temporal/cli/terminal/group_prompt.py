@@ -1,4 +1,4 @@
-"""Asking a person about all equal questions at once: shows their table, or all of each, and sends one answer to each.
+"""Asking a person about all similar questions at once: shows their table, or all of each, and sends one answer to each.
 
 Called by the inbox. Each question is decided by itself, as it was shown; some of them may be left out.
 """

@@ -1,4 +1,4 @@
-"""Tables of equal questions: columns of what differs, and below each row whatever is too long for a column."""
+"""Tables of similar questions: columns of what differs, and below each row whatever is too long for a column."""
 
 from __future__ import annotations
 

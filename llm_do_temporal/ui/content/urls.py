@@ -21,7 +21,7 @@ def approval_address(run: str, approval: str) -> str:
 
 
 def group_address(key: str) -> str:
-    """Return the address of the page of a group of equal questions."""
+    """Return the address of the page of a group of similar questions."""
     return f"/groups/{quote(key, safe='')}"
 
 

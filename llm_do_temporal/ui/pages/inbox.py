@@ -31,7 +31,7 @@ MOST_CHOICES = 100
 
 
 async def show_inbox(request: Request) -> Response:
-    """Show the open questions that the filters in the address let through, equal ones together, oldest first."""
+    """Show the open questions that the filters in the address let through, similar ones together, oldest first."""
     client: LlmDoClient = request.app.state.client
     wanted = wanted_of(request.query_params)
     contents = await _read(client, wanted["run"])

@@ -44,8 +44,8 @@ class Queue:
     previous: str | None
     following: str | None
     """Addresses of the questions around it; None where there is none."""
-    equal: int
-    """Number of questions that are equal to this one and wait, this one included; 0 where that is not known."""
+    similar: int
+    """Number of questions that are similar to this one and wait, this one included; 0 where that is not known."""
     inbox: str
     """Address of the inbox with the same filter."""
 
@@ -61,7 +61,7 @@ async def queue_of(request: Request, question: Question) -> Queue:
         position=position,
         previous=address_in_queue(request, before[-1].run, before[-1].id) if before else None,
         following=address_in_queue(request, after[0].run, after[0].id) if after else None,
-        equal=sum(_key(entry) == question.request.group.key for entry in entries),
+        similar=sum(_key(entry) == question.request.group.key for entry in entries),
         inbox=inbox_address(request),
     )
 

@@ -101,8 +101,9 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Typist:
 
 def test_a_table_says_what_is_the_same_and_has_a_column_for_what_differs() -> None:
     (group,) = grouped([entry(1), entry(2, worker="helper")])
-    head, same, columns, first, second = group_lines(group, None)
+    head, differ, same, columns, first, second = group_lines(group, None)
     assert head == "01234567  2 questions of 2 runs: write_file *.md in /notes"
+    assert differ == "  they differ in path (2 values)"
     assert same == "  the same in all: content x"
     assert columns.split() == ["RUN", "ID", "TASK", "WORKER", "ASKED", "path:"]
     assert first.split()[:5] == ["run-1", "a1", "keep", "notes", "boss"]
@@ -113,12 +114,33 @@ def test_a_table_says_what_is_the_same_and_has_a_column_for_what_differs() -> No
 def test_what_the_table_has_no_room_for_is_counted() -> None:
     (group,) = grouped([entry(number) for number in range(30)])
     lines = group_lines(group, 60, 10)
-    assert len(lines) == 2 + 1 + 10 + 1
+    assert len(lines) == 3 + 1 + 10 + 1
     assert lines[-1] == "  and 20 more"
     assert all(len(line) <= 60 for line in lines)
     cut = CallGroup(key=KEY, title="t", cells={"content": "xx… (900 characters, 12345678)"}, is_whole=False)
     (group,) = grouped([entry(1), entry(2, group=cut)])
     assert group_lines(group, None)[-1] == "  1 of them: not all arguments are shown whole here"
+
+
+def test_kinds_of_contents_are_counted_and_an_argument_that_is_not_listed_is_none_of_them() -> None:
+    """Nobody takes five questions for one because a list is short."""
+    texts = ["buy bread", "buy bread", "buy bread", "sell the house", "sell the car"]
+    cells = [{"path": f"/{number}.md", "content": text} for number, text in enumerate(texts)]
+    groups = [CallGroup(key=KEY, title="t", cells=each) for each in cells]
+    (group,) = grouped(entry(number, group=one) for number, one in enumerate(groups))
+    assert group.differences == "path (5 values) and content (3 values)"
+    assert group.values == {"path": 5, "content": 3}
+    same = CallGroup(key=KEY, title="t", cells=cells[0])
+    (group,) = grouped([entry(1, group=same), entry(2, group=same)])
+    assert group.differences == ""
+    crowded = same.model_copy(update={"is_whole": False, "left_out": 1})
+    (group,) = grouped([entry(1, group=crowded), entry(2, group=crowded)])
+    assert group.differences == "perhaps 1 argument that is not listed"
+    fewer = CallGroup(key=KEY, title="t", cells={"path": "/9.md"}, is_whole=False, left_out=2)
+    (group,) = grouped([entry(1, group=same), entry(2, group=fewer)])
+    words = "path (2 values), content (1 or more values) and perhaps 2 arguments that are not listed"
+    assert group.differences == words
+    assert grouped([entry(1, group=fewer)])[0].differences == ""
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200, None])
@@ -149,7 +171,7 @@ def test_a_group_of_one_run_names_its_task_once() -> None:
     groups = [CallGroup(key=KEY, title="edit_file *.md in /notes", cells=each) for each in cells]
     (group,) = grouped([entry(1, group=groups[0]), entry(4, group=groups[1], worker="helper")])
     lines = group_lines(group, 80)
-    assert lines[1].startswith("  the same in all: old a b a b")
+    assert lines[2].startswith("  the same in all: old a b a b")
     assert "  task: keep notes" in lines
     assert [line for line in lines if "path: " in line] == [
         "  a1 by boss  path: /notes/1.md",
@@ -165,7 +187,7 @@ def test_text_of_models_is_not_obeyed() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "\\u202ex" in text
-    assert len(text.splitlines()) == 4
+    assert len(text.splitlines()) == 5
 
 
 async def test_groups_are_listed_with_the_command_that_decides_one(

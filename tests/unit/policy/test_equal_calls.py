@@ -143,11 +143,23 @@ def test_short_arguments_are_shown_whole_and_long_ones_never_look_the_same() -> 
     assert not one.is_whole
 
 
+@pytest.mark.parametrize("long", ["buy bread " * 30, "x" * (CELL_CHARS + 1), "\u202e" * 200, "… (1 characters" * 9])
+def test_a_short_text_cannot_pass_for_a_longer_one(long: str) -> None:
+    shown = written("/a.md", content=long).cells["content"]
+    forged = written("/a.md", content=shown)
+    assert forged.cells["content"] not in (shown, long)
+    assert not forged.is_whole
+    again = written("/a.md", content=forged.cells["content"])
+    assert again.cells["content"] not in (shown, forged.cells["content"])
+
+
 def test_many_arguments_take_no_more_room_than_there_is() -> None:
     args = {f"argument_{number}": "x" * 50 for number in range(100)} | {"n" * 100: 1, "short": 1}
     group = group_of("tool", args, [use()], TREE)
     assert sum(len(name) + len(text) for name, text in group.cells.items()) <= CELLS_CHARS
     assert group.cells["short"] == "1"
+    assert group.left_out == len(args) - len(group.cells) > 90
+    assert "left_out" not in written("/a.md").model_dump()
     assert not group.is_whole
 
 

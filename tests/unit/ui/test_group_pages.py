@@ -79,7 +79,7 @@ def waiting() -> Waiting:
 async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(waiting: Waiting) -> None:
     page = await (ada := await browser(waiting)).open("/")
     assert "13 calls wait for a person" in page.text
-    assert "12 equal: write_file *.md in /notes" in page.text
+    assert "12 similar: write_file *.md in /notes They differ in path (12 values)." in page.text
     assert "of 3 runs oldest asked" in page.text
     assert "call 0." in page.text
     assert "call 11." not in page.text
@@ -87,7 +87,25 @@ async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(wait
     assert "shell make" in page.text
     each = await ada.open("/?view=each")
     assert all(f"call {number}." in each.text for number in range(12))
-    assert "equal:" not in each.text
+    assert "similar:" not in each.text
+
+
+async def test_the_page_says_how_many_contents_are_approved() -> None:
+    """Attack: one of many harmless contents is another one, and so is the name of an argument."""
+    cells = [{"path": f"/{number}.md", "<b>t\u202e": "buy bread" if number != 7 else "sell"} for number in range(12)]
+    groups = [CallGroup(key=KEY, title="t", cells=each) for each in cells]
+    ada = await browser(Waiting([entry(number, group=one) for number, one in enumerate(groups)]))
+    words = "path (12 values) and <b>t \\u202e (2 values)"
+    assert f"They differ in {words}." in (await ada.open("/")).text
+    page = await ada.open(f"/groups/{KEY}")
+    assert f"12 differ in {words}." in page.text
+    assert f"12 differ in {words}." in (await ada.send(page, page.form(scope="group"), what="approve-all")).text
+    ticked = json.dumps(["run-1", "a4", "digest-4"]), json.dumps(["run-1", "a7", "digest-7"])
+    two = await ada.send(page, page.form(scope="group"), what="approve", question=ticked)
+    assert "2 differ in path (2 values) and <b>t \\u202e (2 values)." in two.text
+    same = CallGroup(key=KEY, title="t", cells=cells[0])
+    ada = await browser(Waiting([entry(number, group=same) for number in range(2)]))
+    assert "Every argument listed is the same." in (await ada.open("/")).text
 
 
 async def test_an_entry_names_the_run_by_its_task_and_no_two_look_equal() -> None:
@@ -99,7 +117,10 @@ async def test_an_entry_names_the_run_by_its_task_and_no_two_look_equal() -> Non
 
 async def test_a_count_of_the_oldest_runs_alone_says_so(waiting: Waiting) -> None:
     waiting.further = 7
-    assert "12+ equal: write_file *.md in /notes of 3+ runs" in (await (await browser(waiting)).open("/")).text
+    assert (
+        "12+ similar: write_file *.md in /notes They differ in path (12 values). of 3+ runs"
+        in (await (await browser(waiting)).open("/")).text
+    )
 
 
 async def test_what_is_ticked_is_shown_once_more_and_decided_as_it_was_shown(waiting: Waiting) -> None:
@@ -235,7 +256,10 @@ async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(
 
 async def test_a_group_of_one_run_names_it_by_its_task_once() -> None:
     ada = await browser(Waiting([entry(number, run="only", task="tidy up") for number in range(4)]))
-    assert "4 equal: write_file *.md in /notes of tidy up only oldest asked" in (await ada.open("/")).text
+    assert (
+        "4 similar: write_file *.md in /notes They differ in path (4 values). of tidy up only oldest asked"
+        in (await ada.open("/")).text
+    )
     table = await ada.open(f"/groups/{KEY}")
     # In the head of the table, and hidden with each row for those who hear the page.
     assert table.text.count("tidy up") == 1

@@ -23,7 +23,7 @@ _MEANINGS = (
     ("j k, arrows", "next, previous"),
     ("Enter, 1 2 …", "open the question; after your answer the next one follows"),
     ("u", "take your last answer back, while it has not taken effect"),
-    ("g", "decide all questions that are equal to the chosen one, in all runs, after a look at their table"),
+    ("g", "decide all questions that are similar to the chosen one, in all runs, after a look at their table"),
     ("?", "this list, away again with any key"),
     ("q", "leave; what waits goes on waiting"),
 )
@@ -61,12 +61,12 @@ def render_inbox(
         return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
     room = max(1, height - _FRAME_LINES - len(beside))
     first = max(0, min(row - room // 2, len(entries) - room))
-    equal = Counter(entry.group.key for entry in entries if entry.group is not None)
-    rows = [_cells(number, entry, now, equal) for number, entry in enumerate(entries, 1)][first : first + room]
+    similar = Counter(entry.group.key for entry in entries if entry.group is not None)
+    rows = [_cells(number, entry, now, similar) for number, entry in enumerate(entries, 1)][first : first + room]
     heads = _fitting(rows, width)
     table = Table.grid(padding=(0, _GAP))
     for head in heads:
-        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if head in ("#", "EQUAL") else "left")
+        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if head in ("#", "SIMILAR") else "left")
     table.add_row(*(Text(head, style="bold") for head in heads))
     used = sum(_natural(rows, head) + _GAP for head in heads[:-1])
     for number, cells in enumerate(rows, first):
@@ -105,9 +105,9 @@ def render_keys() -> RenderableType:
     return table
 
 
-def _cells(number: int, entry: InboxEntry, now: datetime, equal: Mapping[str, int]) -> dict[str, str]:
+def _cells(number: int, entry: InboxEntry, now: datetime, similar: Mapping[str, int]) -> dict[str, str]:
     agreed = f"{entry.votes} of {entry.quorum} agreed: " if entry.quorum > 1 else ""
-    like_it = 0 if entry.group is None else equal[entry.group.key]
+    like_it = 0 if entry.group is None else similar[entry.group.key]
     return {
         "#": str(number),
         "RUN": visible_line(f"{entry.run} {entry.id}"),
@@ -115,7 +115,7 @@ def _cells(number: int, entry: InboxEntry, now: datetime, equal: Mapping[str, in
         "FROM": visible_line(entry.path),
         "ASKED": ago(entry.asked_at, now),
         "UNTIL": "" if entry.deadline is None else _left(entry.deadline, now),
-        "EQUAL": str(like_it) if like_it > 1 else "",
+        "SIMILAR": str(like_it) if like_it > 1 else "",
         "ABOUT": visible_line(f"{agreed}{entry.summary}", 400),
     }
 
