@@ -9,8 +9,9 @@ from llm_do_temporal.cli.groups import all_lines, check_unnamed_run
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import format_table, width_of
+from llm_do_temporal.cli.terminal.attend import WAITING
 from llm_do_temporal.cli.text import say, visible_line
-from llm_do_temporal.client.decisions import Fate, counted
+from llm_do_temporal.client.decisions import Fate, counted, with_asked_again
 from llm_do_temporal.client.groups import QuestionGroup, read_group, read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -32,6 +33,7 @@ _WORDS = {
     Fate.GONE: "gone, nobody needs an answer any more",
     Fate.REFUSED: "refused",
     Fate.UNKNOWN: "unknown, the connection was lost",
+    Fate.AGAIN: "not carried out and asked again",
 }
 _VERBS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject"}
 
@@ -57,11 +59,13 @@ async def decide_several(location: Location, run: str | None, several: Several, 
         if not several.yes and not await _is_meant(f"{_VERBS[decision.decision]} {_these(len(questions))}"):
             say("nothing was decided")
             return 1
-        outcomes = await session.client.decide_many(questions, decision)
+        outcomes = await with_asked_again(session.client, await session.client.decide_many(questions, decision))
     if several.as_json:
         print_json([outcome.as_json() for outcome in outcomes], pretty=True)
     say("\n".join(outcome_lines(outcomes)))
-    return 0 if all(outcome.fate.counts for outcome in outcomes) else DecisionRefused.exit_code
+    if any(not outcome.fate.counts for outcome in outcomes):
+        return DecisionRefused.exit_code
+    return WAITING if any(outcome.fate is Fate.AGAIN for outcome in outcomes) else 0
 
 
 def outcome_lines(outcomes: Sequence[QuestionOutcome]) -> list[str]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, UndoInput, Verdict
@@ -23,9 +25,14 @@ from llm_do_temporal.messages.base import DECIDE_SIGNAL
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.views.run_view import ViewEvent
 
 RUNS_AT_ONCE = 16
 """Runs that are decided about side by side; of one run one question after the other: it takes ten updates at a time."""
+AGAIN_SECONDS = 5
+"""Longest time that is waited for what becomes of a call that was agreed to."""
+_SHELL = "shell"
+_RUN_ENDS = frozenset(f"run.{status.replace(' ', '_')}" for status in ENDS.values())
 NOT_AS_SHOWN = "it asks about something else than what was shown"
 """Reason why a decision does not count whose digest is not that of the question."""
 
@@ -61,11 +68,13 @@ class Fate(StrEnum):
     """Forbidden to this person."""
     UNKNOWN = "unknown"
     """The connection was lost: it may have been taken."""
+    AGAIN = "again"
+    """Taken, and the call was not carried out: something had changed since it was shown, and it is asked again."""
 
     @property
     def counts(self) -> bool:
         """Whether the decision is taken, or on its way."""
-        return self in (Fate.TAKEN, Fate.AGREED, Fate.SENT)
+        return self in (Fate.TAKEN, Fate.AGREED, Fate.SENT, Fate.AGAIN)
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,8 @@ class QuestionOutcome:
     """The reason, or the people who were faster or must agree; for a decision that was taken empty."""
     until: datetime | None = None
     """Time at which a decision that was taken takes effect, and until which it can be taken back; None: at once."""
+    is_compared: bool = False
+    """Whether it lets a call happen that is compared with what was shown."""
 
     def as_json(self) -> dict[str, str]:
         """Return the outcome as the command line prints it."""
@@ -132,6 +143,99 @@ async def decide_each(
         for of_run in by_run.values():
             group.create_task(decide_run(of_run))
     return [outcomes[question] for question in asked]
+
+
+async def asked_again(client: LlmDoClient, run: str, approvals: Iterable[str]) -> dict[str, Question]:
+    """Return the questions that ask again about calls which were just agreed to, by the ids of these approvals.
+
+    Waits until each call is carried out, or asked about again, and at most AGAIN_SECONDS. Raises ConnectionFailed.
+    """
+    watch = _Watch(set(approvals))
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(AGAIN_SECONDS),
+            translated(run),
+            aclosing(client.follow(run).events()) as events,
+        ):
+            async for event in events:
+                watch.take(event)
+                if watch.again and event.type in ("approval.requested", "desk.changed"):
+                    asked = {one.id: one for one in await client.questions(run)}
+                    watch.found = {one: asked[asked[one].again] for one in watch.again if asked[one].again}
+                if watch.is_over:
+                    break
+    return watch.found
+
+
+async def with_asked_again(client: LlmDoClient, outcomes: Sequence[QuestionOutcome]) -> list[QuestionOutcome]:
+    """Return the outcomes, as AGAIN where the call is asked about again. Waits as `asked_again` does."""
+    by_run: dict[str, list[str]] = defaultdict(list)
+    for one in outcomes:
+        if one.is_compared:
+            by_run[one.question.run].append(one.question.id)
+    turn = asyncio.Semaphore(RUNS_AT_ONCE)
+
+    async def of_run(run: str) -> dict[str, Question]:
+        async with turn:
+            return await asked_again(client, run, by_run[run])
+
+    found = dict(zip(by_run, await asyncio.gather(*map(of_run, by_run)), strict=True))
+    outcome = list[QuestionOutcome]()
+    for one in outcomes:
+        again = found.get(one.question.run, {}).get(one.question.id)
+        words = "" if again is None else f"{again.id}: {again.request.reason}"
+        outcome.append(one if again is None else replace(one, fate=Fate.AGAIN, words=words))
+    return outcome
+
+
+def may_be_asked_again(approval: Approval) -> bool:
+    """Return whether a decision lets a call happen that is compared with what was shown."""
+    agreed = approval.verdict is not None and approval.verdict.decision is not DecisionKind.REJECT
+    return (
+        agreed and approval.request.review is None and (bool(approval.request.files) or approval.request.tool == _SHELL)
+    )
+
+
+class _Watch:
+    """What becomes of calls that were agreed to, one event of their run after the other."""
+
+    def __init__(self, approvals: set[str]) -> None:
+        self.again: set[str] = set()
+        """Approvals whose calls are asked about again."""
+        self.found: dict[str, Question] = {}
+        """The questions that ask again, by these approvals."""
+        self._unseen = approvals
+        self._open: dict[str, set[str]] = defaultdict(set)
+        """Approvals whose calls go on, by the paths of their invocations."""
+        self._done: dict[str, int] = defaultdict(int)
+        """Effects since, by these paths."""
+        self._failed: set[str] = set()
+        """Paths where an effect failed since: what is done there after it may be the preview of a question."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known of all."""
+        return not self._unseen and not any(self._open.values()) and len(self.found) == len(self.again)
+
+    def take(self, event: ViewEvent) -> None:
+        """Take in the next event."""
+        going = self._open[event.path]
+        if event.type == "approval.decided" and event.data["id"] in self._unseen:
+            self._unseen.discard(event.data["id"])
+            going.add(event.data["id"])
+        elif event.type == "approval.requested" and event.data.get("again") in going:
+            self.again.add(event.data["again"])
+            going.discard(event.data["again"])
+        elif event.type == "activity.failed" and going:
+            self._failed.add(event.path)
+        elif event.type == "activity.completed" and going and event.path not in self._failed:
+            self._done[event.path] += 1
+        # Effects of an invocation that go on side by side are not told apart, but they are counted.
+        if event.type == "turn.started" or self._done[event.path] >= max(len(going), 1):
+            going.clear()
+        if event.type in _RUN_ENDS:
+            self._unseen.clear()
+            self._open.clear()
 
 
 async def undo_each(client: LlmDoClient, questions: Iterable[FrozenQuestion], by: str) -> list[UndoOutcome]:
@@ -212,7 +316,7 @@ def _taken(question: FrozenQuestion, taken: Approval) -> QuestionOutcome:
     if taken.held is not None:
         return QuestionOutcome(question, Fate.TAKEN, "", taken.held.until)
     if taken.verdict is not None:
-        return QuestionOutcome(question, Fate.TAKEN, "")
+        return QuestionOutcome(question, Fate.TAKEN, "", is_compared=may_be_asked_again(taken))
     agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
     return QuestionOutcome(question, Fate.AGREED, agreed)
 

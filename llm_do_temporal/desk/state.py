@@ -63,6 +63,9 @@ def question(state: DeskState, approval_id: str) -> Approval | None:
 def with_question(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
     """Return the state with one more question, open whatever is granted, and the question with its id."""
     approval = Approval(id=f"a{state.earlier + len(state.approvals) + 1}", asked_at=now, request=request)
+    before = question(state, request.again) if request.again else None
+    if before is not None and before.request.invocation == request.invocation and before.verdict is not None:
+        state = _replaced(state, [before.model_copy(update={"again": approval.id})])
     return state.model_copy(update={"approvals": (*state.approvals, approval)}), approval
 
 

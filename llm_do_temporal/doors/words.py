@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from llm_do_temporal.client.history.questions import undone_words
 from llm_do_temporal.doors.values import AskedQuestion, Run, Vote
 from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -21,7 +22,8 @@ def headline_words(question: AskedQuestion) -> str:
     if question.state in words:
         return words[question.state]
     last = question.votes[-1]
-    return f"{_done(last)} by {by_words(last.by, last.via)}: {question.tool} of {question.worker}"
+    undone = f" ({undone_words(question.asked_again)})" if question.asked_again else ""
+    return f"{_done(last)} by {by_words(last.by, last.via)}: {question.tool} of {question.worker}{undone}"
 
 
 def call_words(question: AskedQuestion) -> str:

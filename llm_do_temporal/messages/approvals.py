@@ -124,6 +124,9 @@ class RequestApprovalInput(Message):
     identity_version: int = EARLIER_VERSION
     """Version of `identity` and `digest`; EARLIER_VERSION if an earlier version asked."""
     reason: str = ""
+    again: str = Field(default="", exclude_if=is_empty)
+    """Id of the approval that was given to the same call, which was not carried out because something had changed
+    since; empty: it is the first about this call."""
     account: str | None = None
     """Account whose limit was reached, for the question at a limit; empty for the run's. None for other questions."""
     approvers: tuple[str, ...] = ()
@@ -273,6 +276,8 @@ class Verdict(Message):
     """Time at which the decision took effect, if it was held; None: at once."""
     via: str = Field(default="", exclude_if=is_empty)
     """Protocol that carried a person's decision, like `mcp`; empty: none of the doors for programs."""
+    approval: str = Field(default="", exclude=True)
+    """Id of the approval that it answers, for the invocation that asked; empty anywhere else."""
 
 
 class HeldDecision(Message):
@@ -330,6 +335,9 @@ class Approval(Message):
     """Decision that has not taken effect; None: there is none."""
     undone: tuple[UndoneDecision, ...] = Field(default=(), exclude_if=is_empty)
     """Decisions that were taken back, the newest KEPT_UNDONE."""
+    again: str = Field(default="", exclude_if=is_empty)
+    """Id of the approval that asks about the same call again, because something had changed since this one was shown:
+    the call was not carried out. Empty: none does."""
 
     @property
     def is_held(self) -> bool:

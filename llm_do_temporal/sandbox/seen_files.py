@@ -65,4 +65,4 @@ def see_file(folder: FileOpener, place: Place) -> SeenFile:
 def check_as_shown(expected: SeenFile | None, found: SeenFile) -> None:
     """Raise ShownDiffers where a file is not as it was shown; `expected` None: nobody was shown any."""
     if expected is not None and not expected.is_like(found):
-        raise ShownDiffers(f"'{found.path}' is not as it was when this was shown", next_step="Try it again.")
+        raise ShownDiffers(f"'{found.path}' has changed since it was shown", next_step="Try it again.")

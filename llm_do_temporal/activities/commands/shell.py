@@ -163,7 +163,7 @@ class ShellActivities:
     def _check_as_shown(self, asked: ShellInput, ground: Ground) -> None:
         """Raise ShownDiffers where the command would not run as it was shown."""
         if asked.expected_isolated is not None and asked.expected_isolated != (ground.bwrap is not None):
-            raise ShownDiffers("isolation of commands is not as it was when this was shown", next_step="Try it again.")
+            raise ShownDiffers("the isolation of commands has changed since it was shown", next_step="Try it again.")
         if asked.expected is not None:
             self._named.check(asked, asked.expected)
 

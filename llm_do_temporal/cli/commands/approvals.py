@@ -18,13 +18,14 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.views.inbox import OpenQuestions
-    from llm_do_temporal.messages.approvals import DecisionKind
+    from llm_do_temporal.messages.approvals import Approval, DecisionKind
 
 
 _MOST_LISTED = 50
 """Questions in the table unless somebody wants more: reading a question reads the history of its run."""
-_FEWEST_DIGITS = 12
+_FEWEST_DIGITS = 32
 """Shortest beginning of a digest that may stand for the whole of it."""
 
 
@@ -346,6 +347,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
             grant = await chosen_grant(session.client, run, meant.id, kind=more.kind, times=more.times, time=more.time)
         named_so = {"id": meant.id, "digest": meant.digest or None, "args": answer.args, "grant": grant}
         decided = await session.client.decide(run, decision.model_copy(update=named_so))
+        again = await _asked_again(session.client, run, decided)
     done = answer.kind.done
     if decided is not None and decided.verdict is None:
         agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
@@ -360,7 +362,22 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     say(f"{done}: {decided.id} of {visible_line(decided.request.place)}: {summary}{changed}")
     if grant is not None:
         say(f"granted: {visible_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
-    return 0
+    if again is None:
+        return 0
+    from llm_do_temporal.cli.terminal.attend import WAITING
+
+    say(f"{decided.id} was not carried out: {visible_line(again.request.reason, 300)}")
+    say(f"look at it as it is now: {location.command(f'approvals {run} {again.id}')}")
+    return WAITING
+
+
+async def _asked_again(client: LlmDoClient, run: str, decided: Approval | None) -> Question | None:
+    """Return the question that asks again about a call that was just agreed to; None: none does."""
+    from llm_do_temporal.client.decisions import asked_again, may_be_asked_again
+
+    if decided is None or not may_be_asked_again(decided):
+        return None
+    return (await asked_again(client, run, [decided.id])).get(decided.id)
 
 
 async def _meant(client: LlmDoClient, location: Location, run: str, question: _Named) -> ShownQuestion:

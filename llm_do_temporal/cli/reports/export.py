@@ -121,7 +121,8 @@ def verdict_line(question: Question) -> str:
     via = f" via {verdict.via}" if verdict.via else ""
     when = f"{verdict.at:%Y-%m-%d %H:%M:%S} UTC"
     who = f"{verdict.decision} by {verdict.by or 'somebody'}{via}, {when}, by {verdict.door}{source}"
-    return f"{who}{note}"
+    undone = f"; {question.undone_words}" if question.again else ""
+    return f"{who}{note}{undone}"
 
 
 def _turn(entry: Entry) -> str:

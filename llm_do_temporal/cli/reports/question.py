@@ -56,7 +56,8 @@ def _state(question: Question, location: Location) -> str:
     if verdict is not None:
         note = f": {visible_line(verdict.note, 300)}" if verdict.note else ""
         by = visible_line(f"{verdict.by or 'somebody'}{f' via {verdict.via}' if verdict.via else ''}", 80)
-        return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}"
+        undone = f"\n{question.undone_words}" if question.again else ""
+        return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}{undone}"
     if question.withdrawn:
         return "\nnobody needs an answer any more"
     if question.request.review is not None:

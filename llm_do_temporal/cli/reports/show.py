@@ -51,7 +51,15 @@ async def read_record(
     `served_since` is that of `note_troubles`."""
     story = Story(run)
     follower = Follower(client.temporal, run, wait=False, tap=story.take)
-    events = [event async for event in follower.events() if event.type == "approval.decided"]
+    events, undone = list[ViewEvent](), set[str]()
+    async for event in follower.events():
+        if event.type == "approval.decided":
+            events.append(event)
+        elif event.type == "approval.requested" and event.data.get("again"):
+            undone.add(event.data["again"])
+    for event in events:
+        if event.data.get("id") in undone:
+            event.data["carried_out"] = False
     await note_troubles(client.temporal, follower.view, served_since=served_since)
     return follower.view, sorted(events, key=lambda event: event.at), story
 
@@ -210,6 +218,7 @@ def _decision_line(event: ViewEvent) -> str:
     who = data.get("by") or "somebody"
     who += f" via {data['via']}" if data.get("via") else ""
     note = f" ({data['note']})" if data.get("note") else ""
+    note += "; not carried out: something had changed, asked again" if data.get("carried_out") is False else ""
     when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
     waited = data.get("waited_seconds")
     source = f" from {data['source']}" if data.get("source") else ""
@@ -237,6 +246,7 @@ def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
 def _decided_json(event: ViewEvent) -> dict[str, Any]:
     names = ("id", "summary", "decision", "by", "note", "door", "waited_seconds")
     source = {name: event.data[name] for name in ("source", "via") if event.data.get(name)}
+    source |= {"carried_out": False} if event.data.get("carried_out") is False else {}
     return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names} | source
 
 

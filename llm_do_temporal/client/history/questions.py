@@ -64,6 +64,8 @@ class Question:
     """Decisions that were taken back."""
     task: str = ""
     """First line of the run's prompt; empty where there is none, or it is kept elsewhere."""
+    again: str = ""
+    """Id of the question that asks about the same call again; empty: none does. See Approval."""
 
     @classmethod
     def of(cls, approval: Approval, run: str, task: str = "") -> Question:
@@ -79,6 +81,7 @@ class Question:
             held=approval.held,
             undone=approval.undone,
             task=task,
+            again=approval.again,
         )
 
     @property
@@ -90,6 +93,11 @@ class Question:
     def deadline(self) -> datetime | None:
         """Time at which it is decided without a person; None: never."""
         return self.request.deadline
+
+    @property
+    def undone_words(self) -> str:
+        """Words for a call that was not carried out although it was agreed to; empty for any other."""
+        return undone_words(self.again) if self.again else ""
 
     @property
     def args(self) -> dict[str, Any]:
@@ -120,7 +128,14 @@ class Question:
             "withdrawn": self.withdrawn,
             "held": self.held.model_dump(mode="json") if self.held else None,
             "undone": [one.model_dump(mode="json") for one in self.undone],
+            "asks_again": request.again or None,
+            "asked_again": self.again or None,
         }
+
+
+def undone_words(again: str) -> str:
+    """Return the words for a call that was agreed to and not carried out; `again` is the approval that asks again."""
+    return f"not carried out: something has changed since it was shown; {again} asks again"
 
 
 @dataclass(frozen=True)

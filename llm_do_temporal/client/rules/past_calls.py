@@ -56,7 +56,7 @@ class CallAnswer(StrEnum):
     EXPIRED = "expired"
     """Time that ran out before anybody decided."""
     NONE = "none"
-    """Withdrawal, or no answer yet."""
+    """Withdrawal, no answer yet, or an approval of a call that was then asked about again."""
 
     @property
     def is_of_person(self) -> bool:
@@ -107,7 +107,7 @@ class PastCall:
     def answer(self) -> CallAnswer:
         """The answer; of several votes, the decision that they made."""
         verdict = self.question.verdict
-        if verdict is None or verdict.door == "script":
+        if verdict is None or verdict.door == "script" or self.question.again:
             return CallAnswer.NONE
         if verdict.door == "timer":
             return CallAnswer.EXPIRED

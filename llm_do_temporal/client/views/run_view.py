@@ -297,6 +297,8 @@ class Node:
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
         self.waiting[key], self.asked_at[key] = summary, at
         shown = {"digest": _digest(request), "reason": request.get("reason"), "args": shortened(request.get("args"))}
+        if request.get("again"):
+            shown["again"] = str(request["again"])
         return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, **shown)]
 
     def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:

@@ -309,6 +309,12 @@ class AskedQuestion(ResponseValue):
     """Change that a write would make, as a unified diff."""
     digest: str
     """Digest of all that is shown: a decision names it."""
+    reason: str = ""
+    """Why people are asked."""
+    asks_again: str = ""
+    """Id of an approval of the same call, which was not carried out because something had changed; empty: none."""
+    asked_again: str = ""
+    """Id of the question that asks again because this one's call was not carried out; empty: none does."""
     asked_at: AwareDatetime
     deadline: AwareDatetime | None = None
     approvers: tuple[str, ...] = ()
@@ -338,6 +344,9 @@ class AskedQuestion(ResponseValue):
             summary=asked.summary,
             diff=asked.diff,
             digest=asked.digest,
+            reason=asked.reason,
+            asks_again=asked.again,
+            asked_again=question.again,
             asked_at=question.asked_at,
             deadline=question.deadline,
             approvers=asked.approvers,

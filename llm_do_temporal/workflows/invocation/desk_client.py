@@ -104,6 +104,7 @@ class DeskClient:
             circumstances=question.circumstances,
             surroundings=question.surroundings,
             allowed=question.allowed,
+            again=question.again,
             identity_version=IDENTITY_VERSION,
             model=self._models.shown,
             generated=is_generated(invocation.worker),
@@ -120,7 +121,7 @@ class DeskClient:
     def take_decision(self, delivery: DeliverDecisionInput) -> None:
         """Take the desk's answer; an answer to a question that is not open is dropped."""
         if delivery.key in self._waiting:
-            self._answers[delivery.key] = delivery.verdict
+            self._answers[delivery.key] = delivery.verdict.model_copy(update={"approval": delivery.id})
 
     def show_votes(self, delivery: DeliverVotesInput) -> None:
         """Show how many people have agreed, where several must."""

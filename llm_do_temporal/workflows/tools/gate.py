@@ -81,6 +81,12 @@ class _Call:
     """Files and preview that people were shown last; None: nobody was asked."""
     asks: bool = False
     """Whether people are asked also where the call only changes a layer."""
+    approval: str = ""
+    """Id of the approval that the last of them came with; empty: nobody was asked, or it is not known."""
+    again: str = ""
+    """Id of the approval for which something was no longer as it was shown; empty: all was."""
+    changed: str = ""
+    """What was no longer so, in words."""
     doubtful: bool = False
     """Whether the call may have happened in the run that this one goes on from, and nobody has decided about it."""
 
@@ -99,10 +105,18 @@ class _Call:
         if prepared.preview is not None:
             self.previewed |= answered
 
-    def forget(self) -> None:
-        """Forget the answers that rest on a preview, because the files are no longer as they were shown."""
+    def forget(self, changed: str) -> None:
+        """Forget the answers that rest on a preview, because something is no longer as it was shown: `changed`."""
         self.answered -= self.previewed
         self.previewed = set()
+        self.again, self.changed = self.approval, changed
+
+    def reason(self, why: str) -> str:
+        """Return why people are asked now: `why`, and what has changed since they were asked before."""
+        if not self.changed:
+            return why
+        undone = f"; {self.again} was approved, and its call was not carried out" if self.again else ""
+        return f"{why}; asked again: {self.changed}{undone}"
 
 
 class Gate:
@@ -218,8 +232,8 @@ class Gate:
                 if call.shown is None or prepared.bound is None:
                     return await _explained(prepared.effect()), call.change
                 return await _explained(prepared.bound(call.shown)), call.change
-            except ShownDiffers:
-                call.forget()
+            except ShownDiffers as differs:
+                call.forget(differs.message)
         raise EffectFailed(
             f"'{tool.name}' was not carried out: each of the {MOST_ATTEMPTS} times that it was agreed to, something "
             "was no longer as it had been shown",
@@ -248,8 +262,10 @@ class Gate:
             judged = self._judge(tool, question)
             asked = self._allowed(tool, shown.put_to(question), judged)
             reason = f"{judged.reason}; {shown.note}" if shown.note else judged.reason
-            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=reason, terms=judged.terms)
+            asked = replace(asked, again=call.again)
+            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=call.reason(reason), terms=judged.terms)
             decision = await _explained(asking)
+            call.approval, call.again, call.changed = decision.approval, "", ""
             call.note(question, replace(shown, files=None if shown.files is None else asked.files), prepared)
             if decision.decision is DecisionKind.REJECT:
                 raise ApprovalRefusal(_rejection(decision))

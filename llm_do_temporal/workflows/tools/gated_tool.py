@@ -40,6 +40,8 @@ class ToolQuestion:
     """Whether the call only changes files of a layer: nobody is asked before the review of that."""
     review: ShownReview | None = None
     """Review of changes that is asked for; None for any other question."""
+    again: str = ""
+    """Id of the approval that was given to the same call, which was not carried out; empty: it is the first."""
 
     @property
     def identity(self) -> str:
