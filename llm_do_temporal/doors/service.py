@@ -384,7 +384,7 @@ def _digest(request: BaseModel | None) -> str:
 def run_id(who: Principal, worker: str, key: str) -> str:
     """Return the id of the run that this key of this owner starts. The key itself is in no id."""
     digest = hashlib.sha256(f"{who.name}\0{key}".encode("utf-8", "replace")).hexdigest()
-    return f"{worker.replace(':', '-').replace('/', '-')[-60:]}-{digest[:20]}"
+    return f"{worker.replace(':', '-').replace('/', '-')[-60:]}-{digest[:32]}"
 
 
 def _batch(start: Start, root: Path, attach: Attach) -> Batch | None:

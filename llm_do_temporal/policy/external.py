@@ -42,7 +42,12 @@ def offered_names(prefix: str | None, names: Sequence[str]) -> list[str]:
             plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
             if len(plain) > _MOST_CHARS or not plain.strip("_") or plain in taken:
                 digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
-                plain = f"{plain[: _MOST_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+                stem = plain[: _MOST_CHARS - _DIGEST_CHARS - 1]
+                plain = f"{stem}_{digest}"
+                number = 1
+                while plain in taken:  # names can be made that share these digits
+                    number += 1
+                    plain = f"{stem[:-_DIGEST_CHARS]}_{number}_{digest}"
             taken.add(plain)
         offered.append(plain)
     return offered

@@ -27,7 +27,7 @@ TEMPLATE_SUFFIXES = (".yaml", ".yml")
 FOLDER = "templates/"
 _BETWEEN = "--"
 """Sign for `/` in the worker name of a template."""
-_DIGEST_CHARS = 8
+_DIGEST_CHARS = 32
 
 
 class TemplateRules(Value):

@@ -153,7 +153,7 @@ def test_a_decision_that_cannot_be_taken(shop: Desk) -> None:
     shop.type("approve", "unsure", one["id"])
     told(shop.type("reject", "unsure", "a1", "--reason", "late", code=2), "already decided")
     told(shop.type("approve", "unsure", code=2), "1 is pending", other["id"], "this terminal has shown none")
-    shop.type("approve", "unsure", "--digest", other["digest"][:16])
+    shop.type("approve", "unsure", "--digest", other["digest"][:32])
     shop.type("watch", "unsure")
     assert sorted(shop.evaluations()) == [first, second]
     assert not list(Path(shop.workshop).rglob("*.tmp"))

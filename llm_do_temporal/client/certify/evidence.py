@@ -72,7 +72,7 @@ def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histo
         name = scheduled.activity_type.name
         if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             continue
-        asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()[:12]
+        asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()
         if name == REQUEST_MODEL.name:
             turns.setdefault(path, Counter())[asked] += 1
         elif name == COMMIT_CHANGES.name:

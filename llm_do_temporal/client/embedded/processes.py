@@ -122,7 +122,7 @@ async def await_server(server: subprocess.Popen[bytes], address: str, database: 
 
 def _mark(database: Path) -> str:
     """The namespace by which the server of this database is known. Nothing runs in it."""
-    return f"llm-do-{hashlib.sha256(str(database.resolve()).encode()).hexdigest()[:16]}"
+    return f"llm-do-{hashlib.sha256(str(database.resolve()).encode()).hexdigest()[:32]}"
 
 
 async def _keep_runs(client: Client) -> None:

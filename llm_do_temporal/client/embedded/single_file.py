@@ -51,7 +51,7 @@ def single_file_workshop(file: Path) -> Path:
     """
     text = _read(file)
     real = file.parent.resolve() / file.name
-    folder = user_cache() / "files" / f"{name_in(file)[:64]}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
+    folder = user_cache() / "files" / f"{name_in(file)[:64]}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:32]}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _replace(folder / WORKSHOP_FILE, _CONFIG)

@@ -169,7 +169,7 @@ def _draft(
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of the workshop for the identity: short values as they are, of others the digest."""
     return {
-        f"workshop.{name}": value if isinstance(value, str | int | float | bool) else digest_of(value)[:12]
+        f"workshop.{name}": value if isinstance(value, str | int | float | bool) else digest_of(value)[:32]
         for name, value in values.items()
         if value not in (None, {}, [], "")
     }

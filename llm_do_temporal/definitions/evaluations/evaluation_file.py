@@ -22,6 +22,7 @@ from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside
 from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
+from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.policy.evaluations.spec import (
     BESIDE,
     COUNTED,
@@ -210,11 +211,13 @@ class _Reader:
             self._report(("cases",), "there are no cases", MIN_SHAPE)
         seen: dict[str, int] = {}
         for place, case in enumerate(cases):
-            if case.id in seen:
-                first = self._document.line_of(("cases", seen[case.id]))
+            # What stands for it in the ids of runs has some digits of a digest: names can be made that share them.
+            named = case_in_id(case.id)
+            if named in seen:
+                first = self._document.line_of(("cases", seen[named]))
                 message = f"two cases are called '{case.id}'; the other one stands in line {first}"
                 self._report(("cases", place, "name"), message, "Give each case a name of its own.")
-            seen.setdefault(case.id, place)
+            seen.setdefault(named, place)
             twice = repeated_metric((*evaluators, *case.evaluators))
             if twice is not None:
                 here: KeyPath = ("cases", place, "evaluators") if case.evaluators else ("evaluators",)

@@ -32,7 +32,7 @@ def load_python(file: PythonFile) -> ModuleType:
     There is a module for each content: an edited file is loaded anew, and users of the old module keep that.
     """
     digest = hashlib.sha256(f"{file.path}\0{file.sha256}".encode()).hexdigest()
-    name = f"_llm_do_author_{digest[:24]}"
+    name = f"_llm_do_author_{digest}"
     with _IMPORTS.setdefault(name, threading.RLock()), authors_code(file.path, file.root), importable(file.root):
         if name in sys.modules:
             return sys.modules[name]

@@ -102,7 +102,7 @@ class Place(Value):
 
 
 NO_FILES = Tree()
-TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}\.tmp")
+TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}(?:[0-9a-f]{16})?\.tmp")
 """Names of files while they are written. Only a process that was killed leaves such a file behind."""
 STATE_FOLDER = ".llm-do"
 """The product's own folder in a workshop: database, logs, blobs. No worker can reach it, wherever it lies."""

@@ -16,6 +16,8 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.values import Value
 
 CONTEXT_LINES = 3
+ID_DIGITS = 32
+"""Digits of the id of a hunk: 128 bits."""
 MAX_COMPARED_LINES = 4_000
 """Most lines that are compared one by one, which grows with their square; where more differ they are one hunk."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -149,7 +151,7 @@ def _hunk(named: str, group: list[_Opcode], old: Sequence[str], new: Sequence[st
             lines += [f"+{line}" for line in new[j1:j2]]
     old_start, new_start = group[0][1], group[0][3]
     return Hunk(
-        id=digest_of([named, old_start, new_start, len(lines)])[:16],
+        id=digest_of([named, old_start, new_start, len(lines)])[:ID_DIGITS],
         old_start=old_start,
         new_start=new_start,
         lines=tuple(lines),

@@ -287,7 +287,7 @@ def _going(steps: Sequence[CommitStep]) -> set[str]:
 def _staged_at(path: str, key: str, going: Collection[str]) -> tuple[str, str]:
     """Return folder and name under which the file at the path is staged: the nearest folder that is there and stays."""
     folder = next((one for one in above(path) if one not in going), "")
-    return folder, f".llm-do-{digest_of([key, path])[:16]}.tmp"
+    return folder, f".llm-do-{digest_of([key, path])[:32]}.tmp"
 
 
 def _open_staged(folder: str, name: str, base: BaseFiles) -> int:

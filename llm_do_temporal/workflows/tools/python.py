@@ -203,7 +203,7 @@ def _failure(tool: str, error: BaseException) -> EffectFailed:
 
 
 def _executed(tool: PythonTool, text: str) -> ModuleType:
-    module = ModuleType(f"_llm_do_pinned_{tool.sha256[:24]}")
+    module = ModuleType(f"_llm_do_pinned_{tool.sha256}")
     module.__file__ = tool.source
     sys.modules[module.__name__] = module  # pydantic looks there for the names in annotations
     exec(_compiled(tool.source, text), module.__dict__)  # noqa: S102 - the author's own code

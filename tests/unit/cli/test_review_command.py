@@ -198,7 +198,7 @@ def test_accepting_all_approves_and_rejecting_all_tells_the_reason(review: Revie
         (["--keep-rest"], UsageError, "nothing about what is accepted"),
         (["--all", "--diff"], UsageError, "look first, then answer"),
         (["--all"], UsageError, "has not shown the review 'a1'"),
-        (["--all", "--digest", "0123456789ab"], UsageError, "no such review"),
+        (["--all", "--digest", "0123456789abcdef" * 2], UsageError, "no such review"),
         (["--id", "a7"], UsageError, r"has no such review; it has a1 \(ordinary\)"),
         (["--section", "links"], UsageError, "has no such review"),
         (["--id", "a1", "--accept", "nowhere"], DecisionRefused, "'nowhere' is not among the changes"),
@@ -238,7 +238,7 @@ def test_an_answer_is_about_what_this_terminal_has_shown(
     show(monkeypatch, ShownQuestion("a1", "f" * 64))
     with pytest.raises(UsageError, match="not the one that this terminal has shown"):
         play([review], "--all")
-    assert play([review], "--all", "--digest", digest[:12]).taken
+    assert play([review], "--all", "--digest", digest[:32]).taken
 
 
 def test_a_review_that_was_decided_is_shown_and_takes_no_answer(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _UNCUT = 1_000_000
 """Width of a line in a pipe or a file."""
-_FEWEST_DIGITS = 12
+_FEWEST_DIGITS = 32
 """Shortest beginning of a question's digest that may stand for the whole of it."""
 
 

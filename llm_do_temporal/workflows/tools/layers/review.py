@@ -248,7 +248,7 @@ class LayerReview:
         request = CommitChangesInput(
             # After a conflict other changes are made under the same number, and a run that was deleted may be started
             # again under the same id.
-            key=f"{workflow_id_of(invocation.run, invocation.path)}#{number}-{settled.digest[:16]}@{execution}",
+            key=f"{workflow_id_of(invocation.run, invocation.path)}#{number}-{settled.digest}@{execution}",
             manifest=settled.accepted,
             digest=settled.digest,
             sections=tuple(answer.section for answer in accepted),
