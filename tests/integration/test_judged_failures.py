@@ -208,3 +208,65 @@ async def test_who_waits_sees_the_last_failure_and_the_attempts(place: Place, pr
     assert "attempt " in activity_of(node)
     assert "Short and stout." in activity_of(node)
     await place.client.cancel(run)
+
+
+@EACH
+async def test_a_key_that_no_header_carries_is_final_and_never_shown(
+    place: Place, providers: Providers, monkeypatch: pytest.MonkeyPatch, adapter: str
+) -> None:
+    keys = {"line": "sk-ab\ncd", "letter": "sk-abc…d", "control": "sk-abc\x0bd"}
+    aliases: dict[str, Any] = {"other": providers.alias("chat", f"unsent-{adapter}", *[says("By the other.")] * 3)}
+    for name, key in keys.items():
+        variable = f"UNSENT_{name}_KEY".upper()
+        monkeypatch.setenv(variable, key)
+        refused = providers.alias(adapter, f"unsent-{adapter}-{name}", *[Failure(401, "Bad key.")] * 2)
+        aliases[name] = {**refused, "api_key_env": variable}
+        place.worker(f"alone-{name}", name)
+        place.worker(f"both-{name}", f"{name},other")
+    place.workshop(models=aliases, model_settings=ROOM)
+    alone = await asyncio.gather(*(place.outcome(f"alone-{name}") for name in keys))
+    words = ["cannot be sent a request"] * len(keys)
+    if adapter == "anthropic":
+        words[1] = "refused the key"  # its library sends letters as UTF-8
+    assert [one in error and "sk-" not in error for one, (_, error) in zip(words, alone, strict=True)] == [True] * 3
+    both = await asyncio.gather(*(place.outcome(f"both-{name}") for name in keys))
+    assert both == [("By the other.", "")] * len(keys)
+
+
+@EACH
+async def test_a_line_end_after_a_key_is_no_part_of_it(
+    place: Place, providers: Providers, monkeypatch: pytest.MonkeyPatch, adapter: str
+) -> None:
+    monkeypatch.setenv("LINED_KEY", " sk-abc\r\n")
+    place.workshop(
+        models={"m": {**providers.alias(adapter, f"lined-{adapter}", says("Hello.")), "api_key_env": "LINED_KEY"}},
+        model_settings=ROOM,
+    )
+    place.worker("main", "m")
+    assert await place.outcome("main") == ("Hello.", "")
+
+
+@EACH
+async def test_a_connection_that_fails_in_an_unknown_way_is_left_to_the_other_model_and_named(
+    place: Place, providers: Providers, adapter: str
+) -> None:
+    other = providers.alias("chat", f"unread-{adapter}", *[says("By the other.")] * 2)
+    packed = Raw(b"no gzip", "application/json", encoding="gzip")
+    tls = providers.alias(adapter, f"tls-{adapter}")
+    aliases = {
+        "tls": {**tls, "base_url": tls["base_url"].replace("http:", "https:")},
+        "gzip": providers.alias(adapter, f"gzip-{adapter}", *[packed] * 3),
+    }
+    place.workshop(models={**aliases, "other": other}, model_settings=ROOM)
+    for name in aliases:
+        place.worker(name, f"{name},other")
+    assert await asyncio.gather(*(place.outcome(name) for name in aliases)) == [("By the other.", "")] * len(aliases)
+    place.worker("alone", "tls")
+    run = await place.start("alone")
+    view = await place.client.view(run)
+    while not await note_troubles(place.client.temporal, view):
+        await asyncio.sleep(0.05)
+        view = await place.client.view(run)
+    (node,) = view.ordered
+    assert "SSL" in activity_of(node)
+    await place.client.cancel(run)

@@ -205,7 +205,8 @@ def _key_of(alias: ModelAlias) -> str | None:
     if alias.api_key_env is None:
         return None
     know_variable(alias.api_key_env)
-    key = os.environ.get(alias.api_key_env)
+    # Files of secrets end with a line end, which no key has.
+    key = os.environ.get(alias.api_key_env, "").strip()
     if not key:
         raise _KeyNotSet(alias.api_key_env)
     return key

@@ -8,13 +8,14 @@ which nobody can tell is tried again within bounds, in attempts and in time.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import cast
 
+import httpx2
 from pydantic_ai.exceptions import (
     AgentRunError,
     ModelAPIError,
@@ -45,6 +46,8 @@ from llm_do_temporal.redaction.hidden_characters import cut, made_visible
 
 _ADVICE = re.compile(r"\s*For further information visit https://errors\.pydantic\.dev\S*")
 """Pointer of a library to its own documentation, in which nobody finds what a provider did."""
+_MOST_CAUSES = 20
+"""Exceptions behind each other that are looked at."""
 _SEARCHED_CHARS = 40 * QUOTED_CHARS
 """Longest beginning of a provider's message in which keys are looked for."""
 PASSING = "ModelBusy"
@@ -104,11 +107,12 @@ _COMES_BACK = re.compile(r"(try again|retry) (in|after)\b")
 """Words of a limit that is over soon."""
 _PASSING_5XX = (500, 502, 503, 504, 507, *range(520, 531))
 _OTHERS = "or name another model behind it: `model: [this, other]`"
+_UNREACHED = "cannot be reached"
 _KINDS = (
     _Kind((ModelRateLimitError,), "is rate limited", passing=True),
     _Kind((ModelUnavailableError,), "is overloaded or down", passing=True),
     _Kind((ModelTimeoutError, ModelRequestTimeout), "did not answer in time", passing=True),
-    _Kind((ModelConnectionError,), "cannot be reached", passing=True),
+    _Kind((ModelConnectionError,), _UNREACHED, passing=True),
     _Kind(
         (ModelServerError, ModelHTTPError),
         "is not served at this address",
@@ -172,6 +176,24 @@ _KINDS = (
 )
 _UNKNOWN = _Kind((ModelAPIError,), "failed", other=OtherModel.INSTEAD)
 """Whatever else a provider or a gateway says. It may pass."""
+_UNSENDABLE = _Kind(
+    (ModelConnectionError,),
+    "cannot be sent a request",
+    f"Check the key for line ends, blanks and letters outside ASCII, {_OTHERS}.",
+    other=OtherModel.INSTEAD,
+)
+_BY_CAUSE: Mapping[str, _Kind] = {
+    "LocalProtocolError": _UNSENDABLE,
+    "UnicodeEncodeError": _UNSENDABLE,
+    "SSLError": _UNKNOWN,
+    "SSLCertVerificationError": _UNKNOWN,
+    "DecodingError": _UNKNOWN,
+}
+"""Kinds of failed connections that no waiting ends, or perhaps none, by the class of the exception behind them.
+
+The adapters use several HTTP libraries, which share the names of the classes."""
+_WITH_KEY = frozenset({"LocalProtocolError", "UnicodeEncodeError"})
+"""Classes of exceptions whose message may quote a key."""
 
 
 def model_failure(
@@ -182,7 +204,8 @@ def model_failure(
     `attempt` counts from 1. With `tries` the workflow has other models to ask: then so many attempts are enough, and
     one where the provider lets wait. `since` is the time of the first attempt; None: attempts alone count.
     """
-    kind = _kind_by_words(error) or next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
+    kind = _kind_by_words(error) or _kind_by_cause(error)
+    kind = kind or next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
     code = error.status_code if isinstance(error, ModelHTTPError) else UNNAMED
     status = "" if code in (HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
     message = f"model '{model}' {kind.what}: {said(error)}{status}"
@@ -226,6 +249,29 @@ def _kind_by_words(error: ModelAPIError) -> _Kind | None:
     return None if found is None else next(kind for kind in _KINDS if kind.errors == (found,))
 
 
+def _kind_by_cause(error: ModelAPIError) -> _Kind | None:
+    """Return the kind that the exceptions behind a failed connection tell; None: they tell none."""
+    if not isinstance(error, ModelConnectionError):
+        return None
+    names = (_BY_CAUSE.get(name) for cause in _causes(error) for name in _class_names(cause))
+    return next((kind for kind in names if kind is not None), None)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions behind an exception, the nearest first."""
+    seen = error
+    for _step in range(_MOST_CAUSES):
+        behind = seen.__cause__ or seen.__context__
+        if behind is None:
+            return
+        yield behind
+        seen = behind
+
+
+def _class_names(error: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(error).__mro__]
+
+
 def _is_over(since: datetime | None) -> bool:
     return since is not None and datetime.now(UTC) - since > UNKNOWN_TIME
 
@@ -259,7 +305,17 @@ def said(error: ModelAPIError) -> str:
             return quoted(message)
         if isinstance(inner, str) and inner.strip():
             return quoted(inner)
-    return quoted(error.message)
+    return quoted(_transport_words(error) or error.message)
+
+
+def _transport_words(error: ModelAPIError) -> str:
+    """Return what the HTTP library says of a failed connection, where the adapter says that it failed and no more."""
+    if not isinstance(error, ModelConnectionError):
+        return ""
+    causes = list(_causes(error))
+    if any(not _WITH_KEY.isdisjoint(_class_names(cause)) for cause in causes):
+        return "its key or another header has characters that HTTP does not carry"
+    return next((words for cause in causes if (words := str(cause).strip()) and words != error.message), "")
 
 
 @contextmanager
@@ -272,6 +328,14 @@ def unusable_when_unread(model: Model) -> Generator[None]:
         yield
     except AgentRunError:
         raise
+    except UnicodeEncodeError as error:
+        if model.provider is None or error.encoding == "utf-8":
+            raise
+        # Headers are ASCII: the request was never sent.
+        raise ModelConnectionError(model.model_name, "a header cannot be sent") from error
+    except httpx2.RequestError as error:
+        # Some adapters pass on what breaks while an answer is read.
+        raise ModelConnectionError(model.model_name, "the connection failed") from error
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if model.provider is None:
             raise

@@ -114,7 +114,7 @@ class ModelAlias(Value):
         if address is None:
             return None
         parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("it is an address like http://127.0.0.1:11434/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("an address has no user, password, query or fragment; a key goes into api_key_env")

@@ -94,6 +94,8 @@ class Raw:
     status: int = 200
     once: bool = False
     """Whether the same request gets the next answer when it comes again."""
+    encoding: str = ""
+    """Content encoding that its header names; empty: no such header."""
 
 
 def says(*parts: Part | str, end: End = "done", at: int | None = None, once: bool = False) -> Answer:

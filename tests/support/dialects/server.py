@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(answer, Failure):
             return self._fail(dialect, answer)
         if isinstance(answer, Raw):
-            return self._send(answer.status, answer.media_type, answer.data)
+            return self._send(answer.status, answer.media_type, answer.data, answer.encoding)
         number = script.requests.index(body) + 1
         body = {"model": path, **body}
         if streamed:
@@ -121,9 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         said = json.dumps(dialect.failure(failure.status, failure.message)).encode()
         self._send(failure.status, "application/json", said)
 
-    def _send(self, status: int, media_type: str, data: bytes) -> None:
+    def _send(self, status: int, media_type: str, data: bytes, encoding: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Type", media_type)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

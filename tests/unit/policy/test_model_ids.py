@@ -167,6 +167,8 @@ def test_a_key_is_found_however_deep_and_never_repeated() -> None:
         ({"model": "openai:sk-abc"}, "looks like a key"),
         ({"base_url": "ftp://x"}, "it is an address like"),
         ({"base_url": "http://"}, "it is an address like"),
+        ({"base_url": "http://x:0/v1"}, "it is an address like"),
+        ({"base_url": "http://x:99999/v1"}, "Port out of range"),
         ({"base_url": "http://u:p@x/v1"}, "no user, password"),
         ({"base_url": "http://x/v1?key=1"}, "no user, password"),
         ({"base_url": "http://x/sk-abc/v1"}, "looks like a key"),
