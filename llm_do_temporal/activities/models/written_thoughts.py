@@ -7,22 +7,40 @@ piece of its own, or where the answer comes as a whole; some adapters never do.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ThinkingPart
 from pydantic_ai.models import Model
 
-_Tags = tuple[tuple[str, str], ...]
-_TAGS: _Tags = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
+_Tags = tuple[tuple[str, tuple[str, ...]], ...]
+_FINAL = "<|channel|>final<|message|>"
+_TAGS: _Tags = (
+    ("<think>", ("</think>",)),
+    ("<THINK>", ("</THINK>",)),
+    ("<thinking>", ("</thinking>",)),
+    ("[THINK]", ("[/THINK]",)),
+    ("<seed:think>", ("</seed:think>",)),
+    ("◁think▷", ("◁/think▷",)),
+    ("<|begin_of_thought|>", ("<|end_of_thought|>",)),
+    (
+        "<|channel|>analysis<|message|>",
+        tuple(f"{end}{_FINAL}" for end in ("<|end|><|start|>assistant", "<|start|>assistant", "")),
+    ),
+)
+"""The first tag of a thought and its last ones, as templates of models have them.
+
+Tags that an answer may well have for its own sake, such as `<reasoning>`, are text."""
 _CONTENT = "content"
 """Id that an adapter gives to a thought that it found in the text of an answer."""
+_FENCE = "```"
 
 
 def with_thoughts(answer: ModelResponse, model: Model) -> ModelResponse:
     """Return the answer with the thoughts in its text as parts of their own."""
-    own = model.profile.get("thinking_tags")
-    tags = (*_TAGS, own) if own and own not in _TAGS else _TAGS
+    begin, end = model.profile.get("thinking_tags") or ("<think>", "</think>")
+    tags = _TAGS if any(begin == known for known, _ in _TAGS) else (*_TAGS, (begin, (end,)))
     parts: list[ModelResponsePart] = []
     for part in answer.parts:
         if isinstance(part, TextPart):
@@ -36,44 +54,113 @@ def with_thoughts(answer: ModelResponse, model: Model) -> ModelResponse:
 
 
 @lru_cache
-def _patterns(tags: _Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a thought anywhere, and of one at the beginning whose first or last tag is missing.
+def _pattern(tags: _Tags) -> re.Pattern[str]:
+    """Return the pattern of a tag, or of the fence of a code block. It has no groups: so it is searched for fast."""
+    literals = sorted({_FENCE, *(tag for begin, ends in tags for tag in (begin, *ends))}, key=len, reverse=True)
+    return re.compile("|".join(re.escape(tag) for tag in literals))
 
-    A tag in backticks is text.
-    """
-    pairs = [(re.escape(begin), re.escape(end)) for begin, end in tags]
-    closed = "|".join(f"(?<!`){begin}(?!`)(.*?){end}" for begin, end in pairs)
-    # Templates of some models put the first tag into the prompt.
-    half = "|".join(rf"\A\s*{begin}(?!`)(.*)\Z|\A(.*?)(?:\n\s*{end}|{end}[ \t]*\n)" for begin, end in pairs)
-    return re.compile(closed, re.DOTALL), re.compile(half, re.DOTALL)
+
+@lru_cache
+def _meanings(tags: _Tags) -> dict[str, tuple[str, bool]]:
+    """Return the pair of each tag, by its first tag, and whether it begins a thought."""
+    return {tag: (begin, tag == begin) for begin, ends in tags for tag in (begin, *ends)}
+
+
+@dataclass
+class _Thought:
+    """Where a thought stands in a text, with its tags and without."""
+
+    pair: str
+    at: int
+    inner: int
+    depth: int = 1
+    end: tuple[int, int] | None = None
+    """Where its last tag begins and ends; None while none has come."""
+
+
+def _thoughts(text: str, tags: _Tags) -> Iterator[_Thought]:
+    """Yield the thoughts that have both tags, in order. A tag within a thought, a code block or backticks begins
+    none."""
+    meanings = _meanings(tags)
+    thought: _Thought | None = None
+    in_code = False
+    for tag in _pattern(tags).finditer(text):
+        if tag[0] == _FENCE:
+            in_code = thought is None and not in_code
+            continue
+        pair, begins = meanings[tag[0]]
+        if thought is None:
+            if (
+                begins
+                and not in_code
+                and "`" not in (text[tag.start() - 1 : tag.start()], text[tag.end() : tag.end() + 1])
+            ):
+                thought = _Thought(pair, tag.start(), tag.end())
+        elif pair == thought.pair:
+            thought.depth += 1 if begins else -1
+            thought.end = thought.end if begins else tag.span()
+            if thought.depth == 0:
+                yield thought
+                thought = None
+    if thought is not None and thought.end is not None:
+        yield thought
+
+
+def _half_thought(text: str, tags: _Tags) -> tuple[int, int, int] | None:
+    """Return where a thought at the beginning of the text stands whose first or last tag is missing, and where the
+    rest of the text begins. Templates of some models put the first tag into the prompt."""
+    blank = len(text) - len(text.lstrip())
+    for begin, _ in tags:
+        if text.startswith(begin, blank) and not text.startswith("`", blank + len(begin)):
+            return blank + len(begin), len(text), len(text)
+    meanings = _meanings(tags)
+    in_code = False
+    for tag in _pattern(tags).finditer(text):
+        in_code ^= tag[0] == _FENCE
+        ends = tag[0] in meanings and not meanings[tag[0]][1] and not in_code
+        if ends and _stands_alone(text, *tag.span()):
+            return 0, tag.start(), tag.end()
+    return None
+
+
+def _stands_alone(text: str, begin: int, end: int) -> bool:
+    """Return whether a line begins or ends with what stands here."""
+    before = begin
+    while before and text[before - 1] in " \t":
+        before -= 1
+    after = end
+    while text[after : after + 1] in (" ", "\t"):
+        after += 1
+    return (before > 0 and text[before - 1] == "\n") or text[after : after + 1] == "\n"
 
 
 def _split(part: TextPart, tags: _Tags) -> list[ModelResponsePart]:
     text = part.content
-    if not any(end in text or begin in text for begin, end in tags):
-        return [part]
-    closed, half = _patterns(tags)
-    found = list(closed.finditer(text)) or [match for match in [half.search(text)] if match]
+    found = [(one.at, (one.inner, one.end[0]), one.end[1]) for one in _thoughts(text, tags) if one.end]
+    if not found and (half := _half_thought(text, tags)):
+        found = [(0, half[:2], half[2])]
     if not found:
         return [part]
     parts: list[ModelResponsePart] = []
     at = 0
-    for match in found:
-        parts.extend(_said(part, text[at : match.start()], after_thought=at > 0))
-        thought = next(group for group in match.groups() if group is not None)
-        parts.extend([ThinkingPart(thought.strip())] if thought.strip() else [])
-        at = match.end()
+    for begin, inner, end in found:
+        parts.extend(_said(part, text[at:begin], after_thought=at > 0))
+        thought = text[slice(*inner)].strip()
+        parts.extend([ThinkingPart(thought)] if thought else [])
+        at = end
     return [*parts, *_said(part, text[at:], after_thought=True)]
 
 
 def _ended(part: ThinkingPart, tags: _Tags) -> list[ModelResponsePart]:
     """Return a thought, and the text after its end, which the adapter did not see where it came in two pieces."""
-    for _, end in tags:
-        thought, found, after = part.content.partition(end)
-        if found:
-            text = _split(TextPart(after.lstrip()), tags) if after.strip() else []
-            return [*([replace(part, content=thought)] if thought.strip() else []), *text]
-    return [part]
+    meanings = _meanings(tags)
+    ends = (tag for tag in _pattern(tags).finditer(part.content) if not meanings.get(tag[0], ("", True))[1])
+    found = next(ends, None)
+    if found is None:
+        return [part]
+    thought, after = part.content[: found.start()], part.content[found.end() :]
+    text = _split(TextPart(after.lstrip()), tags) if after.strip() else []
+    return [*([replace(part, content=thought)] if thought.strip() else []), *text]
 
 
 def _said(part: TextPart, text: str, *, after_thought: bool) -> list[ModelResponsePart]:
