@@ -10,11 +10,13 @@ from llm_do_temporal.definitions.conversion.drafts import Draft, JsonObject
 
 _READS = frozenset({"read", "glob", "grep", "ls", "notebookread"})
 _WRITES = frozenset({"write", "edit", "multiedit", "notebookedit"})
+_SHOWN_BY_READING = frozenset({"read", "glob", "ls"})
+"""What our `filesystem` does where it only reads."""
 _WEB = {"websearch": "web_search", "webfetch": "web_fetch"}
 _TASKS = frozenset({"task", "agent"})
 _ALL_BY_DEFAULT = "Read, Write, Edit"
 _CALL = re.compile(r"^([A-Za-z_]+)\((.*)\)$", re.DOTALL)
-_WHOLE = re.compile(r"\(\*{0,2}\)$")
+_WHOLE = re.compile(r"\(\s*(?:\*{0,2}|:\*)\s*\)$")
 """Limit of a tool that limits nothing."""
 _OWN = {"filesystem": "filesystem", "shell": "shell", "delegation": "delegation", "custom": "custom"}
 
@@ -142,8 +144,9 @@ def _carry_claude(draft: Draft, names: dict[str, str]) -> None:
         draft.note(f"it names no tools, which means all of them; it gets files ({_ALL_BY_DEFAULT}), and no commands")
     asked = split_tools(cast("Any", given)) if isinstance(given, str | list) else split_tools(_ALL_BY_DEFAULT)
     denied = draft.given.get("disallowedTools")
-    refused = split_tools(cast("Any", denied)) if isinstance(denied, str | list) else []
-    asked = [name for name in asked if not _is_refused(draft, name, refused)]
+    named = split_tools(cast("Any", denied)) if isinstance(denied, str | list) else []
+    refused = [_WHOLE.sub("", one) for one in named]
+    asked = _without_inseparable(draft, [name for name in asked if not _is_refused(draft, name, refused)], refused)
     for name in asked:
         if not _claude_tool(draft, name, names):
             draft.note(f"tool '{name[:80]}' is left out: {_why_not(name)}")
@@ -177,6 +180,9 @@ def _claude_tool(draft: Draft, name: str, names: dict[str, str]) -> bool:
 def _is_refused(draft: Draft, name: str, refused: list[str]) -> bool:
     """Return whether a tool is disallowed, as a whole or in a part that cannot be taken from it here."""
     tool = name.partition("(")[0].lower()
+    if "*" in refused:
+        draft.note(f"tool '{name[:80]}' is left out: '*' is disallowed")
+        return True
     for one in refused:
         whole, scope = one.partition("(")[0].lower(), "(" in one
         if one.lower() in (name.lower(), tool):
@@ -185,6 +191,24 @@ def _is_refused(draft: Draft, name: str, refused: list[str]) -> bool:
             draft.note(f"tool '{name[:80]}' is left out: '{one[:80]}' is disallowed, and no part of this tool can be")
             return True
     return False
+
+
+def _without_inseparable(draft: Draft, asked: list[str], refused: list[str]) -> list[str]:
+    """Return the tools without those that give, as our `filesystem`, something that is disallowed too.
+
+    Who may write files can read them, and who may change files can make new ones.
+    """
+    names = {one.lower() for one in refused}
+    kept: list[str] = []
+    for name in asked:
+        tool = _WHOLE.sub("", name.lower())
+        given = _READS | _WRITES if tool in _WRITES else _SHOWN_BY_READING if tool in _READS else frozenset[str]()
+        taken = sorted(names & given)
+        if taken:
+            draft.note(f"tool '{name[:80]}' is left out: '{taken[0]}' is disallowed, and cannot be taken from it here")
+        else:
+            kept.append(name)
+    return kept
 
 
 def _block_commands(draft: Draft, refused: list[str]) -> None:

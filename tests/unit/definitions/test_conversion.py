@@ -194,6 +194,12 @@ def test_agents_of_claude_code_get_the_tools_that_are_like_theirs(
         ("Read, Edit(src/*.py)", "", True, True, ["'Edit(src/*.py)' is left out"]),
         ("Read(*), Write(**)", "", True, None, []),
         ("Read, Write", "Write(secrets/**)", True, True, ["'Write' is left out: 'Write(secrets/**)' is disallowed"]),
+        ("Write", "Read", False, None, ["'Write' is left out: 'read' is disallowed"]),
+        ("Read, Write", "Read(*)", False, None, ["'Write' is left out: 'read' is disallowed"]),
+        ("Edit", "Write", False, None, ["'Edit' is left out: 'write' is disallowed"]),
+        ("Read, Glob", "Glob", False, None, ["'Read' is left out: 'glob' is disallowed"]),
+        ("Read, Grep", "Grep", True, True, []),
+        ("Read, Write", "'*'", False, None, ["'Read' is left out: '*' is disallowed"]),
         ("Read", "Read(~/.ssh/**)", False, None, ["'Read' is left out"]),
         ("Read, Write", "Write", True, True, []),
     ],
@@ -236,6 +242,15 @@ def test_all_workers_of_several_tasks_may_be_called(source: Path) -> None:
     pinned = worker(imported(source), "main")
     assert pinned.delegation is not None
     assert pinned.delegation.allow_workers == ("a", "b")
+
+
+@pytest.mark.parametrize("disallowed", ["Bash", "Bash(*)", "Bash(:*)", "Bash( * )", "bash(**)", "'*'"])
+def test_a_tool_that_is_disallowed_as_a_whole_is_not_given(source: Path, disallowed: str) -> None:
+    put(
+        source,
+        agents__r_dot_md=AGENT.format(name="r", tools="Bash, Read", model=f"opus\ndisallowedTools: {disallowed}"),
+    )
+    assert worker(imported(source), "r").shell is None
 
 
 def test_a_disallowed_command_is_blocked_before_all_rules(source: Path) -> None:
