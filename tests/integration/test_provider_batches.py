@@ -107,6 +107,17 @@ async def test_each_request_of_a_batch_has_an_end_of_its_own(place: Place, provi
         assert [sum(prompt in body for body in asked) for prompt in prompts] == [1, 1, 2]
 
 
+async def test_the_line_ends_of_other_alphabets_end_no_answer(place: Place, providers: BatchProviders) -> None:
+    said = "one\u2028two\u2029three\u0085four"
+    place.workshop(models={one: providers.alias(one, f"lines-{one}") for one in SPEAKERS}, turns="batch")
+    for one in SPEAKERS:
+        place.worker(one, one)
+        providers.accounts[f"lines-{one}"].answer = lambda body: says(said)
+    results = await asyncio.gather(*(place.run(one, said) for one in SPEAKERS))
+    assert [result.output for result in results] == [said] * len(SPEAKERS)
+    assert [len(providers.accounts[f"lines-{one}"].requests) for one in SPEAKERS] == [1] * len(SPEAKERS)
+
+
 async def test_a_request_that_a_provider_refuses_takes_no_other_along(place: Place, providers: BatchProviders) -> None:
     account = providers.accounts["refused"]
     account.refuses = lambda body: "be wrong" in str(body)

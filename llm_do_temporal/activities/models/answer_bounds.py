@@ -29,6 +29,10 @@ MAX_BATCH_BYTES = 256 * 1024 * 1024
 MAX_STREAMED_CHARS = 8 * 1024 * 1024
 """Most characters of a streamed answer: text, thinking and arguments together."""
 _STREAM = "text/event-stream"
+_FILE_OF_LINES = "/content"
+"""End of the addresses of OpenAI's files, of which a batch has one with its requests and one with its answers."""
+_ALSO_LINE_ENDS = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029", "\u0085".encode(): b"\\u0085"}
+"""Characters at which Python ends lines and JSON lines do not, with their escapes."""
 
 
 _most_whole: ContextVar[int] = ContextVar("most_whole", default=MAX_RESPONSE_BYTES)
@@ -99,7 +103,8 @@ async def _count(response: httpx2.Response) -> None:
     most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else _most_whole.get()
     packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
     packed.request = response.request
-    response.stream = _Counted(packed, most)
+    counted = _Counted(packed, most)
+    response.stream = _JsonLines(counted) if response.request.url.path.endswith(_FILE_OF_LINES) else counted
     for header in ("content-encoding", "content-length"):
         response.headers.pop(header, None)
     if response.status_code == HTTPStatus.OK and most == MAX_RESPONSE_BYTES:
@@ -137,3 +142,19 @@ class _Counted(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._packed.aclose()
+
+
+class _JsonLines(httpx2.AsyncByteStream):
+    """A file of JSON lines, in which the texts have no character that the library takes for the end of a line."""
+
+    def __init__(self, counted: _Counted) -> None:
+        self._counted = counted
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        data = b"".join([piece async for piece in self._counted])
+        for character, escape in _ALSO_LINE_ENDS.items():
+            data = data.replace(character, escape)
+        yield data
+
+    async def aclose(self) -> None:
+        await self._counted.aclose()

@@ -365,7 +365,7 @@ def _newest(account: Account) -> list[Job]:
 
 
 def _lines(lines: list[Json]) -> bytes:
-    return b"\n".join(json.dumps(line).encode() for line in lines)
+    return b"\n".join(json.dumps(line, ensure_ascii=False).encode() for line in lines)
 
 
 def _iso(at: float) -> str:
