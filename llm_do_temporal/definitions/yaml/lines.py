@@ -1,13 +1,14 @@
 """YAML as plain JSON values, with the line of every key.
 
 Stricter than a YAML loader: no tags, no duplicate or merge keys, no dates, a limit on the size that aliases may expand
-to. `yes`, `no`, `on`, `off` and `12:30` are texts, as in YAML 1.2. All problems of a document are collected; the value
-leaves out the invalid parts.
+to. `yes`, `no`, `on`, `off`, `12:30`, `1_000` and `01234` are texts. All problems of a document are collected; the
+value leaves out the invalid parts.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -27,6 +28,8 @@ _YAML = "tag:yaml.org,2002:"
 _MERGE = _YAML + "merge"
 _FORMER_BOOLEANS = frozenset({"yes", "no", "on", "off"})
 """Words that YAML 1.1 takes for true and false. Editors, and files with choices such as `[yes, no]`, mean texts."""
+_FORMER_NUMBER = re.compile(r"[:_]|^[-+]?0[0-9b]")
+"""Beginnings and characters of what YAML 1.1 alone takes for a number."""
 # Dates and `=` have tags of their own in YAML; here they are text like any other.
 _TEXT_TAGS = frozenset({_YAML + "str", _YAML + "timestamp", _YAML + "value"})
 
@@ -166,8 +169,11 @@ def _is_text(node: yaml.ScalarNode) -> bool:
 
 
 def _is_text_since_1_2(value: str) -> bool:
-    """Return whether a plain value is a text in YAML 1.2, and something else in 1.1: `no`, `on`, `12:30`."""
-    return value.lower() in _FORMER_BOOLEANS or ":" in value
+    """Return whether a plain value is a text in YAML 1.2, and something else in 1.1: `no`, `12:30`, `1_000`, `0b11`.
+
+    `01234` is a text, too: YAML 1.1 reads it as 668, YAML 1.2 as 1234, and people mean a code or a postcode.
+    """
+    return value.lower() in _FORMER_BOOLEANS or bool(_FORMER_NUMBER.search(value))
 
 
 def _line(node: yaml.Node) -> int:

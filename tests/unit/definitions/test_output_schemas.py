@@ -254,6 +254,8 @@ def inline(workshop: WorkshopFolder, answer: str) -> dict[str, Json]:
         ("{type: string, enum: [yes, no, maybe]}", ["yes", "no", "maybe"]),
         ("{enum: [on, OFF]}", ["on", "OFF"]),
         ("{type: string, enum: [12:30, 18:00]}", ["12:30", "18:00"]),
+        ("{enum: [01234, 1_000, 0b11, -010, 00.5]}", ["01234", "1_000", "0b11", "-010", "00.5"]),
+        ("{enum: [0, -7, 0.5, 1e3, 0x1F]}", [0, -7, 0.5, "1e3", 31]),
         ("{type: boolean, enum: [true, false]}", [True, False]),
         ("{type: [string, boolean], enum: ['a', true]}", ["a", True]),
         ("{type: string, enum: [a, null]}", ["a", None]),
