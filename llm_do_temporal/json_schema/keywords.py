@@ -24,6 +24,7 @@ _REFERENCES = ("$ref", "$dynamicRef")
 _REFERENCE_STEPS = 5
 _SEARCH_STEPS = 15
 _ERROR_STEPS = 3
+_MOST_INTEGER = 2**63
 
 
 def validator_of(schema: Any, patterns: Patterns) -> Any:
@@ -224,6 +225,13 @@ def _names(extras: Collection[Any]) -> str:
     return listed if len(extras) <= _SHOWN else f"{listed} and {len(extras) - _SHOWN} more"
 
 
+def _is_integer(_checker: Any, value: Any) -> bool:
+    """Return whether a value is an integer, of which 3.0 is one. A float beyond 64 bits is an estimate, and is none."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < _MOST_INTEGER
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 _OWN: dict[str, Keyword] = {
     "additionalProperties": _additional_properties,
     "pattern": _pattern,
@@ -236,7 +244,7 @@ _THEIRS = {name: keyword for name, keyword in Draft202012Validator.VALIDATORS.it
 _Bounded: Any = create(
     meta_schema=cast("Any", Draft202012Validator.META_SCHEMA),
     validators=cast("Any", {name: _counted(name, keyword) for name, keyword in {**_THEIRS, **_OWN}.items()}),
-    type_checker=Draft202012Validator.TYPE_CHECKER,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
     applicable_validators=cast("Any", _applicable),
 )
 

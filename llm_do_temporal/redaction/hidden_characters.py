@@ -6,6 +6,7 @@ may use them to look like something else. Owns the list of them; called by the d
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 """Letters, marks and symbols that are drawn as nothing."""
 
-
+_ADVICE = re.compile(r"\s*For further information visit https://errors\.pydantic\.dev\S*")
 _STYLES = "\ufe0e\ufe0f"
 """Selectors that choose whether an emoji is drawn in black or in colours."""
 _BASES = frozenset(
@@ -53,6 +54,11 @@ def cut(text: str, most: int) -> str:
         return text
     end = f"… ({len(text)} characters)"
     return text[: max(0, most - len(end))] + end
+
+
+def without_advice(text: str) -> str:
+    """Return the text without a library's pointers to its own documentation, in which nobody finds what went wrong."""
+    return _ADVICE.sub("", text)
 
 
 def without_halves(text: str) -> str:

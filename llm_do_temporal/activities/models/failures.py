@@ -42,10 +42,8 @@ from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.redaction.hidden_characters import cut, made_visible
+from llm_do_temporal.redaction.hidden_characters import cut, made_visible, without_advice
 
-_ADVICE = re.compile(r"\s*For further information visit https://errors\.pydantic\.dev\S*")
-"""Pointer of a library to its own documentation, in which nobody finds what a provider did."""
 _MOST_CAUSES = 20
 """Exceptions behind each other that are looked at."""
 _SEARCHED_CHARS = 40 * QUOTED_CHARS
@@ -291,7 +289,7 @@ def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
 
 def quoted(text: str) -> str:
     """Return words of a provider as an error quotes them: without keys, which they may repeat, visible, and cut."""
-    return cut(made_visible(remove_keys(_ADVICE.sub("", text.strip()[:_SEARCHED_CHARS]))), QUOTED_CHARS)
+    return cut(made_visible(remove_keys(without_advice(text.strip()[:_SEARCHED_CHARS]))), QUOTED_CHARS)
 
 
 def said(error: ModelAPIError) -> str:

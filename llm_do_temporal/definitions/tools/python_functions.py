@@ -21,8 +21,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
+from llm_do_temporal.redaction.hidden_characters import without_advice
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
 
+_SEARCHED_CHARS = 100_000
+"""Longest beginning of a message that is looked through."""
 MAX_MESSAGE_CHARS = 2_000
 _MOST_NAME_CHARS = 100
 _MOST_OF_A_GROUP = 5
@@ -145,7 +148,7 @@ def message_of(error: BaseException) -> str:
         words = str.encode(str(error), "utf-8", "replace").decode()
     except BaseException as failed:
         words = f"its message cannot be read: {type(failed).__name__}"
-    return words.strip()[:MAX_MESSAGE_CHARS]
+    return without_advice(words[:_SEARCHED_CHARS].strip())[:MAX_MESSAGE_CHARS]
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

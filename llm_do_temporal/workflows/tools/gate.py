@@ -39,6 +39,7 @@ from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
 from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.redaction.hidden_characters import without_advice
 from llm_do_temporal.workflows.runtime.call_keys import carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.patches import READS_ARGUMENTS, is_patched
@@ -62,6 +63,7 @@ MOST_ATTEMPTS = 5
 """Largest number of times that one call is asked about because something shown has changed since: something keeps
 changing it."""
 _ENDED = "the run that this one goes on from ended"
+_REASON_CHARS = 500
 _SHOWN_CHARS = 150
 
 
@@ -212,7 +214,8 @@ class Gate:
             raise ToolFailed(for_model(error)) from error
         except Exception as error:
             self._desk.report(tool, error)
-            raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
+            words = without_advice(f"{type(error).__name__}: {error}"[:_REASON_CHARS])
+            raise ToolFailed(f"{tool.name} failed unexpectedly: {words}") from error
 
     async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
         """Carry the call out as it was shown, asking again where something has changed since.
