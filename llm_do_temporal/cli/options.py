@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
-from pydantic_core import from_json
 
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.messages.json_values import read_json as read_value
 from llm_do_temporal.workshop_search import search_upwards
 
 if TYPE_CHECKING:
@@ -142,8 +142,7 @@ def read_json(text: str, option: str) -> Any:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"the file '{text[1:]}' given with {option} cannot be read: {reason}") from error
     try:
-        # Half a character or NaN, which Python's own reader takes, could not be sent on.
-        return from_json(source, allow_inf_nan=False)
+        return read_value(source)
     except ValueError as error:
         raise UsageError(
             f"the value of {option} is not JSON: {error}",

@@ -52,6 +52,7 @@ from llm_do_temporal.messages.base import (
     UNDO_UPDATE,
 )
 from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.messages.json_values import check_json
 from llm_do_temporal.messages.runs import RunResult, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 from llm_do_temporal.policy.evaluations.run_ids import CaseRun
@@ -150,6 +151,10 @@ class LlmDoClient:
                 f"the run id '{run[:_NAMED_CHARS]}…' has {len(run)} characters; it may have {MAX_RUN_ID_CHARS}",
                 next_step="Choose a shorter one; the rest of an id is for the paths of what the run delegates to.",
             )
+        try:
+            check_json(request.input)
+        except ValueError as error:
+            raise UsageError(f"the input cannot be sent: {error}") from error
         try:
             async with translated():
                 with start_span(request.worker, run):

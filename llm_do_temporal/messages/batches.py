@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
-from pydantic_core import from_json
 
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 
@@ -65,7 +65,7 @@ class BatchItem(Strict):
         """
         if not as_json:
             return cls(name=name, prompt=line.strip())
-        value = from_json(line, allow_inf_nan=False)
+        value = read_json(line)
         return cls(name=name, prompt=value) if isinstance(value, str) else cls(name=name, input=value)
 
 

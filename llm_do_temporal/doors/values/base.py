@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from pydantic import ConfigDict, ValidationError, model_validator
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Message, Strict
+from llm_do_temporal.messages.json_values import check_json
 
-MAX_DEPTH = 100
-"""Most levels of a value that a door takes: lists in lists, objects in objects."""
 _MAX_MISTAKES = 20
 _MAX_MISTAKE_CHARS = 4_000
 
@@ -56,35 +54,3 @@ def mistakes_in(mistakes: Iterable[Mapping[str, Any]]) -> str:
 
 def _mistake(told: Mapping[str, Any]) -> str:
     return f"{told['msg']}: {told['ctx']['error']}" if told["type"] == "json_invalid" else told["msg"]
-
-
-def check_json(value: object) -> None:
-    """Raise ValueError for numbers and texts that JSON does not have, and for values of too many levels.
-
-    Python's reader lets NaN and halves of characters through, which nobody else could read any more.
-    """
-    level: Iterable[object] = [value]
-    for _ in range(MAX_DEPTH):
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, float) and not math.isfinite(one):
-                raise ValueError(f"{one} is no number of JSON")
-            if isinstance(one, str) and not _is_text(one):
-                raise ValueError("a text has half a character, a surrogate without its other half")
-            if isinstance(one, Mapping):
-                known = cast("Mapping[object, object]", one)
-                inner += (*known.keys(), *known.values())
-            elif isinstance(one, list | tuple):
-                inner += cast("Iterable[object]", one)
-        level = inner
-        if not level:
-            return
-    raise ValueError(f"it has more than {MAX_DEPTH} levels")
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -9,10 +9,10 @@ import json
 from typing import Any, cast
 
 import yaml
-from pydantic_core import from_json
 
 from llm_do_temporal.definitions.yaml.lines import parse_yaml
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.json_values import read_json as read_value
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 
 _MOST_PROBLEMS = 5
@@ -98,8 +98,7 @@ def read_yaml(text: str) -> Any:
 def read_json(text: str) -> Any:
     """Return a value that was written as JSON. Raises ValueError."""
     try:
-        # Half a character or NaN, which Python's own reader takes, could not be sent on.
-        return from_json(text, allow_inf_nan=False)
+        return read_value(text)
     except ValueError as error:
         raise ValueError(f"that is not JSON: {error}") from error
 

@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic_core import from_json
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -22,6 +21,7 @@ from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.ui.content.questions import text_of
@@ -113,8 +113,7 @@ def _json(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        # Half a character or NaN, which Python's own reader takes, could not be sent on.
-        return from_json(text, allow_inf_nan=False)
+        return read_json(text)
     except ValueError as error:
         raise UsageError(f"the input is not JSON: {error}") from error
 

@@ -62,6 +62,7 @@ USAGE = [
     (["start", "greeter", "--timeout", "0"], "--timeout 0 is not a number of seconds above zero"),
     (["start", "greeter", "--approve-all", "--strict"], "--approve-all and --strict exclude each other"),
     (["start", "greeter", "--input", "{"], "the value of --input is not JSON"),
+    (["start", "greeter", "--input", '{"n": 1e999}'], "the value of --input is not JSON: inf is no number of JSON"),
     (["start", "greeter", "--input", '{"half": "\\ud83d"}'], "the value of --input is not JSON"),
     (["start", "greeter", "not \udcff text"], "the argument 'not \\udcff text' is not UTF-8 text"),
     (["start", "greeter", "--input", "@gone.json"], "the file 'gone.json' given with --input cannot be read"),

@@ -103,6 +103,7 @@ def test_only_line_feeds_and_carriage_returns_end_lines_and_marks_are_left_out(t
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (b'{"n": 1}\n{"n": 1e999}\n', r"ask.jsonl:2: the line is not JSON: inf is no number"),
         (b'"one"\n{no\n3\n[\n', r"ask.jsonl:2: the line is not JSON: .*\n  .*ask.jsonl:4: the line is not JSON"),
         (b"\n", "no lines"),
         (b"\xff", "UTF-8"),
