@@ -32,6 +32,8 @@ _MAX_ANNOTATIONS = 2_000
 """Most form fields and comments of a page that are read."""
 _MAX_PARENTS = 20
 _PR_SET_PDEATHSIG = 1
+_PASSWORD = 1 << 13
+"""Flag of a text field whose value is a password (ISO 32000, table 228)."""
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _DONE, _FAILED = b"d", b"f"
 
@@ -176,6 +178,7 @@ def _field(annotation: DictionaryObject) -> tuple[str, str]:
     """Return name and value of the form field that an annotation shows; a value may stand with a parent."""
     names: list[str] = []
     label = value = ""
+    secret = False
     node: Any = annotation
     for _ in range(_MAX_PARENTS):
         if not isinstance(node, DictionaryObject):
@@ -183,8 +186,10 @@ def _field(annotation: DictionaryObject) -> tuple[str, str]:
         names.insert(0, _words(node.get("/T")))
         label = label or _words(node.get("/TU"))
         value = value or _words(node.get("/V"))
+        flags = _object(node.get("/Ff"))
+        secret = secret or (isinstance(flags, int) and bool(flags & _PASSWORD))
         node = _object(node.get("/Parent"))
-    return label or ".".join(filter(None, names)), value
+    return label or ".".join(filter(None, names)), "(a password, not shown)" if value and secret else value
 
 
 def _words(given: Any) -> str:

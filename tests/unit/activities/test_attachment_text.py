@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import FreeText, Link
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 from reportlab.pdfgen.canvas import Canvas
 
 from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
@@ -147,6 +147,10 @@ def test_a_value_may_stand_with_a_parent_that_leads_to_itself() -> None:
     field[NameObject("/Parent")] = parent
     field[NameObject("/Rect")] = ArrayObject()
     assert "[form field a.b: 7]" in text_of(commented(field), PDF, "a.pdf")
+    parent[NameObject("/Ff")] = NumberObject(1 << 13 | 1)
+    text = text_of(commented(field), PDF, "a.pdf")
+    assert "[form field a.b: (a password, not shown)]" in text
+    assert "7" not in text.replace("a.pdf", "")
 
 
 @pytest.mark.parametrize(
