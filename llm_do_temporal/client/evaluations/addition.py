@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, blobs_of
 CASES = "cases"
 _PEOPLE = ("signal", "update", "script")
 """Doors of decisions that a case repeats: what rules and grants answer they answer again."""
-_DEFINING = (".worker", ".py", ".pyc", ".so", ".pth")
+_DEFINING = (".worker", ".py", ".pyc", ".pyw", ".so", ".pth")
 """Endings of files that define something where they lie in a workshop; `.eval.yaml` has two dots."""
 _FILES = ".files"
 """Ending of the folder beside an evaluation file in which the files of its cases are, instead of the file's own."""
@@ -191,7 +192,9 @@ def _free_names(attachments: Iterable[Attachment]) -> list[str]:
     names: list[str] = []
     for attachment in attachments:
         pure = PurePosixPath(attachment.path.lstrip("/"))
-        stem, suffix = pure.stem.strip(".").replace(".", "-") or "file", pure.suffix
+        stem, suffix = pure.stem.strip(".").replace(".", "-") or "file", re.sub(r"[^\w.]", "", pure.suffix)
+        if stem.casefold() == "workshop":
+            stem = "workshop-file"
         if suffix.lower() in _DEFINING:
             stem, suffix = f"{stem}-{suffix[1:]}", ".txt"
         name, number = f"{stem}{suffix}", 1

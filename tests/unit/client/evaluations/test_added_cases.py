@@ -127,6 +127,10 @@ def test_a_folder_that_leads_out_of_the_workshop_takes_nothing(tmp_path: Path) -
     ("given", "kept"),
     [
         ("evil.eval.yaml", "evil-eval.yaml"),
+        ("workshop.yaml", "workshop-file.yaml"),
+        ("Workshop.yaml", "workshop-file.yaml"),
+        ("x.worker\n", "x-worker.txt"),
+        ("x.pyw", "x-pyw.txt"),
         ("a/evil.EVAL.yaml", "evil-EVAL.yaml"),
         ("evil.worker", "evil-worker.txt"),
         ("tools.PY", "tools-PY.txt"),
