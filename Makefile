@@ -3,8 +3,10 @@
 PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
-# Tests of several processes wait about as long as they compute: this many at a time keep two processors busy.
-ASIDE := -n 4 --dist worksteal
+# Tests with servers wait longer than they compute, so two processors are busy only with this many tests at a time. A
+# test takes up to half a gigabyte. The tests of tests/e2e start services of their own, so fewer of them go on at a time.
+ASIDE := -n 8 --dist worksteal
+ASIDE_E2E := -n 6 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast adapters layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
@@ -35,7 +37,7 @@ test: .venv/.ready  ## Run the tests, the quick ones first; not those of cluster
 	$(call PYTEST,integration) $(ASIDE) tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 	$(call PYTEST,replay) tests/replay
-	$(call PYTEST,e2e) $(ASIDE) tests/e2e
+	$(call PYTEST,e2e) $(ASIDE_E2E) tests/e2e
 
 # Unit tests that start many processes, and take most of the time of all of them.
 SLOW_UNITS := tests/unit/cli/test_program.py tests/unit/deploy tests/unit/scripts tests/unit/worker_service/test_adapters.py
@@ -127,7 +129,7 @@ CLUSTER_TESTS := tests/integration tests/e2e/test_doors.py
 CLUSTER_CHECKS := tests/cluster/check_cluster.py $(CLUSTER_FAULTS)
 endif
 cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes 40 minutes
-	$(BIN)/python -m tests.cluster run --server-only $(call PYTEST,cluster-integration) $(ASIDE) $(CLUSTER_TESTS)
+	$(BIN)/python -m tests.cluster run --server-only $(call PYTEST,cluster-integration) -n 4 --dist worksteal $(CLUSTER_TESTS)
 	$(call PYTEST,cluster) --timeout 900 $(CLUSTER_CHECKS)
 
 cluster-faults: .venv/.ready  ## Break a deployment on PostgreSQL in mid-run, in all ways that docs/how-to/operate.md lists

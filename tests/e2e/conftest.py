@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.support.order import long_first
 from tests.support.people.desk import Desk, desk_in, ship
 from tests.support.people.office import Office
 from tests.support.ports import unused_port
@@ -18,6 +19,8 @@ from tests.support.servers.temporal import temporal_server
 
 trust_nobody()
 _SECONDS = 600
+_SHARED = {"house", "served"}
+"""Fixtures with a server for many tests."""
 
 
 def pytest_configure() -> None:
@@ -26,11 +29,28 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder more time than others: each starts many processes, and a machine may be slow."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give the tests of this folder more time than others, and begin with those that take long.
+
+    Each test starts many processes, and a machine may be slow. A test with a server of its own takes longer than one
+    that shares it; one with a time limit of its own takes longest.
+    """
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+        if _is_ours(item) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SECONDS))
+    given: dict[str, int] = getattr(config, "workerinput", {})
+    items[:] = long_first(items, _length, given.get("workercount", 1))
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(Path(__file__).parent)
+
+
+def _length(item: pytest.Item) -> int:
+    if not isinstance(item, pytest.Function) or not _is_ours(item) or _SHARED & set(item.fixturenames):
+        return 0
+    limit = item.get_closest_marker("timeout")
+    return _SECONDS if limit is None else int(limit.args[0])
 
 
 @pytest.fixture
