@@ -46,7 +46,7 @@ async def decide_several(location: Location, run: str | None, several: Several, 
         check_unnamed_run(run)
     elif run is None:
         raise UsageError("--all is about one run; name it: RUN --all")
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         found = await _groups(session.client, run, several.group)
         groups = [group for group in found if not any(entry.is_review for entry in group.entries)]
         if len(groups) < len(found):

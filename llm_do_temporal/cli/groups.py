@@ -32,7 +32,7 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.groups import read_groups, read_run
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         client = session.client
         found = await read_groups(client) if run is None else await read_run(client, run)
         is_empty = not (as_json or found.groups or found.locked)

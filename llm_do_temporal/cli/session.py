@@ -9,20 +9,28 @@ from pathlib import Path
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, names_server
+from llm_do_temporal.client.embedded.server import HostUse
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
+
+_WITHOUT_KEYS: dict[HostUse, str] = {
+    "reading": "no worker service is started; runs go on with `llm-do-temporal dev` where they are set",
+    "decision": "the worker service ends with this command; runs go on with `llm-do-temporal dev` where they are set",
+    "work": "a run that needs one waits until the worker service is started again where it is set",
+}
 
 __all__ = ["Session", "opened", "task_queue", "undisturbed"]
 
 
 @asynccontextmanager
-async def opened(location: Location) -> AsyncGenerator[Session]:
+async def opened(location: Location, use: HostUse = "work") -> AsyncGenerator[Session]:
     """Connect; an embedded server that is used stays at least as long as the block runs.
 
-    Raises ConnectionFailed, UsageError for flags that cannot be used, WorkshopNotFound.
+    `use` is the most that is started where keys that open runs need are not set here. Raises ConnectionFailed,
+    UsageError for flags that cannot be used, WorkshopNotFound.
     """
     connection, workshop = location.connection(), _workshop(location)
-    async with open_session(connection, workshop, starting=_say_starting) as session:
+    async with open_session(connection, workshop, use=use, starting=_say_starting) as session:
         yield session
 
 
@@ -42,8 +50,10 @@ async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, s
         yield workshop, info.address
 
 
-def _say_starting() -> None:
-    say("starting the workshop's own Temporal server and worker service …")
+def _say_starting(use: HostUse, missing: list[str]) -> None:
+    if missing:
+        say(f"warning: open runs may need variables that are not set here: {', '.join(missing)}; {_WITHOUT_KEYS[use]}")
+    say(f"starting the workshop's own Temporal server{'' if use == 'reading' else ' and worker service'} …")
 
 
 def _workshop(location: Location) -> Path | None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded.server import embedded_server, running_host, served_since
+from llm_do_temporal.client.embedded.needed_keys import lacking
+from llm_do_temporal.client.embedded.server import HostUse, embedded_server, running_host, served_since
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -43,13 +44,18 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    connection: Connection, workshop: Path | None, *, starting: Callable[[], None] | None = None
+    connection: Connection,
+    workshop: Path | None,
+    *,
+    use: HostUse = "work",
+    starting: Callable[[HostUse, list[str]], None] | None = None,
 ) -> AsyncGenerator[Session]:
     """Connect; the embedded server, when it is used, stays at least as long as the block runs.
 
-    `workshop` may be None only where the connection names a server. `starting` is called before the embedded server is
-    started, which takes seconds; not where it runs already. Raises ConnectionFailed, UsageError for a
-    configuration that cannot be used, WorkshopNotFound.
+    `workshop` may be None only where the connection names a server. Where this environment lacks variables that open
+    runs need, a host is started for no more than `use`, so that it does not stay; else for work. `starting` is called
+    before that, which takes seconds, with both; not where the server runs already. Raises ConnectionFailed, UsageError
+    for a configuration that cannot be used, WorkshopNotFound.
     """
     # A worker service has this module, too, and needs no client.
     from llm_do_temporal.client.client import LlmDoClient
@@ -63,9 +69,12 @@ async def open_session(
         return
     if workshop is None:
         raise WorkshopNotFound("the embedded server needs a workshop: its state is kept in the workshop's folder")
-    if starting is not None and running_host(workshop) is None:
-        starting()
-    async with embedded_server(workshop) as info:
+    missing = lacking(workshop)
+    use = use if missing else "work"
+    host = running_host(workshop)
+    if starting is not None and (host is None or not host.is_enough(use)):
+        starting(use, missing)
+    async with embedded_server(workshop, use) as info:
         temporal = await connect_embedded(info.address, workshop)
         yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)
 

@@ -49,6 +49,35 @@ def test_killed_during_several_children(desk: Desk) -> None:
         _assert_finished_once(desk, provider, unanswered=unanswered)
 
 
+def _keyless(desk: Desk) -> Desk:
+    """The same workshop in a shell that has no key."""
+    hidden = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+    return Desk(desk.workshop, {name: value for name, value in desk.environment.items() if name not in hidden})
+
+
+def test_killed_and_gone_on_with_from_a_shell_without_the_key(desk: Desk) -> None:
+    with FakeProvider(pitch_decks()) as provider:
+        use_provider(desk, provider)
+        process = desk.begin(*JOB, "--detach")
+        process.wait()
+        before = desk.pending("job", len(desk.decks))
+        desk.kill_group(process)
+
+        other = _keyless(desk)
+        listed = other.type("approvals", "job")
+        assert "not set here: OPENAI_API_KEY" in listed.stderr
+        assert "no worker service is started" in listed.stderr
+        assert desk.host.use == "reading"
+        assert other.type("list").stderr == ""  # its host is there still
+        for approval in before:
+            other.type("approve", "job", approval["id"])
+        stayed = other.type("watch", "job", "--timeout", "20", code=6)
+        assert "waits for the key OPENAI_API_KEY: start the worker service where it is set" in stayed.stderr
+
+        desk.type("watch", "job")
+        _assert_finished_once(desk, provider, unanswered=[])
+
+
 def test_killed_while_parked(desk: Desk) -> None:
     with FakeProvider(pitch_decks()) as provider:
         use_provider(desk, provider)

@@ -67,7 +67,7 @@ async def approvals(
     check_limit(limit)
     if group:
         return await list_groups(location, run, limit=limit, as_json=as_json)
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         found = await _asked(session.client, run, limit, limit or (None if as_json else _MOST_LISTED))
         is_empty = not (as_json or found.questions or found.locked or found.further_runs)
         nothing = await nothing_waits_lines(session.client, run, location) if is_empty else ()
@@ -269,7 +269,7 @@ async def undo(
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.messages.approvals import UndoInput
 
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         again = await session.client.undo(run, UndoInput(id=approval, by=login_name()))
     if again is None:
         say(f"sent to run {run}, but no worker service has answered yet; `{location.command(f'show {run}')}` shows it")
@@ -332,7 +332,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     run = named.run
     if run is None or named.several.yes or named.several.as_json:
         raise UsageError("name the run: RUN [ID] for one approval, RUN --all for all of a run; or a group: --group KEY")
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         meant = await _meant(session.client, location, run, named)
         if answer.kind is DecisionKind.MODIFY and answer.args is None:
             from llm_do_temporal.cli.terminal.edit_arguments import edit_pending

@@ -50,7 +50,7 @@ async def logs(
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.terminal.attend import ConnectionLost, while_served
 
-    async with opened(location) as session:
+    async with opened(location, "decision" if follow else "reading") as session:
         await session.client.status(run)
         try:
             await while_served(session, _print_log(session, run, path, follow=follow))
@@ -92,7 +92,7 @@ async def export(
     if patch and format_ is not None:
         raise UsageError("--patch has a format of its own; leave --format out")
     form: ExportFormat = "md" if patch else form_of(output, format_, _FORMS, "md")
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         if patch:
             text = await _read_patch(session, run)
         elif form == "csv":

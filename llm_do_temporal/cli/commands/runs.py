@@ -132,7 +132,7 @@ async def _read(
     from llm_do_temporal.client.views.run_list import count_left_out, every_run
 
     told = _say_looked_at if wanted.needs_memo else None
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         temporal = session.client.temporal
         listed = [run async for run in every_run(temporal, wanted, limit=limit, told=told)]
         spent = await _spent(temporal, listed) if cost else None
@@ -226,7 +226,7 @@ async def show(
     from llm_do_temporal.cli.reports.show import print_record, read_record, record_json
     from llm_do_temporal.cli.session import opened
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         summary = await session.client.status(run)
         view, decided, story = await read_record(session.client, run, served_since=session.served_since)
     if as_json:
@@ -253,7 +253,7 @@ async def cancel(
     """
     from llm_do_temporal.cli.session import opened
 
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         summary = await session.client.status(run)
         if summary.ended_at is not None:
             raise UsageError(f"run '{run}' has already ended: {summary.status}")
@@ -322,7 +322,7 @@ async def delete(
 
     if (workshop := location.local_workshop()) is not None:
         check_one_server(location, workshop, "delete")
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         client = session.client.temporal
         ended = {run: (await read_run(client, run)).ended_at is not None}
         borrowers = await read_borrowers(client, run)

@@ -215,6 +215,10 @@ async def _begin(typed: TypedStart, location: Location, run: str | None) -> str:
         files = typed.batch.files()
         if request is None:
             request, files = await _again(typed, session)
+        if session.embedded and session.workshop is not None:
+            from llm_do_temporal.client.embedded.needed_keys import remember_needed
+
+            remember_needed(session.workshop, (request.model, request.force_model, request.environment_model))
         started = await session.client.start(request, run=run)
     if files and session.workshop is not None:
         from llm_do_temporal.client.batch_files import remember_files

@@ -30,7 +30,7 @@ async def show_question(location: Location, run: str | None, approval: str | Non
 
     if run is None or approval is None:
         raise UsageError("name the run of the approval, too: `approvals RUN a3`")
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         known = await session.client.questions(run)
         question = next((one for one in known if one.id == approval), None)
         if question is None:

@@ -129,7 +129,7 @@ class _RunSession:
         reason = ""
         while True:
             try:
-                async with opened(self._location) as session:
+                async with opened(self._location, "decision") as session:
                     await session.client.status(self._run)
                     if reason:
                         say("connected again")

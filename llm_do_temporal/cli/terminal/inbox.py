@@ -280,7 +280,7 @@ async def _stay(location: Location, run: str | None, interrupt: Interrupt) -> No
     connected = False
     while True:
         try:
-            async with opened(location) as session:
+            async with opened(location, "decision") as session:
                 if run is not None and not connected:
                     await session.client.status(run)
                 if connected:

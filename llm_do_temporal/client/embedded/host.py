@@ -22,13 +22,16 @@ from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from llm_do_temporal.client.embedded.needed_keys import forget_needed
 from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded.restarts import Restarts
 from llm_do_temporal.client.embedded.server import (
     DEFAULT_PORT,
     HostInfo,
+    HostUse,
     any_free_port,
     arrived_host,
+    end_lesser_host,
     in_use,
     locked,
     port_is_free,
@@ -58,6 +61,7 @@ class HostSettings:
 
     workshop: Path
     kind: Literal["dev", "background"] = "background"
+    use: HostUse = "work"
     port: int | None = None
     """Port of the server. None: the usual one if it is free, else, for a background host, any other."""
     ui: str | None = None
@@ -88,7 +92,8 @@ class Host:
         """
         with ExitStack() as stack:
             async with self._server(stack) as (info, client):
-                self._start_service(info)
+                if self._settings.use != "reading":
+                    self._start_service(info)
                 write_host_info(self._settings.workshop, info)
                 if ready is not None:
                     ready(info)
@@ -124,9 +129,11 @@ class Host:
 
     async def _take_over(self, stack: ExitStack) -> None:
         """Become the one host. A command that looks who serves holds the lock too, for an instant: try again then."""
-        for _ in range(_LOCK_ATTEMPTS):
+        left = _LOCK_ATTEMPTS
+        while left:
             if stack.enter_context(locked(self._folder / "host.lock")) is not None:
                 return
+            left -= not end_lesser_host(running_host(self._settings.workshop), self._settings.use)
             await asyncio.sleep(_POLL_SECONDS / 5)
         raise _already_running(self._settings.workshop)
 
@@ -159,7 +166,7 @@ class Host:
                 raise UsageError(f"port {port} is in use", next_step="Choose another with --port.")
             port = any_free_port()
         self.hidden_ui = None if settings.ui is None else unlikely_address()
-        return HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind)
+        return HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind, settings.use)
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
@@ -177,7 +184,7 @@ class Host:
         while not self._stop.is_set():
             if self._children["server"].poll() is not None:
                 client = await self._restart_server(info) or client
-            code = self._children["service"].poll()
+            code = self._children["service"].poll() if "service" in self._children else None
             if code is not None and not await self._paused(self._service_restarts.delay_after(code)):
                 self._start_service(info)
             idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
@@ -217,7 +224,9 @@ class Host:
             )
         except RPCError:
             return False
-        return counted.count == 0
+        if counted.count == 0:
+            forget_needed(self._settings.workshop)
+        return counted.count == 0 or self._settings.use != "work"
 
     async def _stop_children(self) -> None:
         for name, patience in (("service", _SERVICE_STOP_SECONDS), ("server", 10)):
@@ -259,10 +268,11 @@ def main() -> None:
     """Run a background host until it is no longer needed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--workshop", required=True)
-    workshop = Path(parser.parse_args().workshop)
+    parser.add_argument("--use", choices=("reading", "decision", "work"), default="work")
+    given = parser.parse_args()
     code = 0
     try:
-        asyncio.run(_host(workshop))
+        asyncio.run(_host(HostSettings(Path(given.workshop), use=given.use)))
     except LlmDoError as error:
         print(error, file=sys.stderr)
         code = error.exit_code
@@ -271,8 +281,8 @@ def main() -> None:
     os._exit(code)
 
 
-async def _host(workshop: Path) -> None:
-    host = Host(HostSettings(workshop))
+async def _host(settings: HostSettings) -> None:
+    host = Host(settings)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, host.stop)
     await host.run()
 

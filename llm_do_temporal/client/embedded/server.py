@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,12 @@ _POLL_SECONDS = 0.05
 _MAX_PID = 2**31 - 1
 
 
+HostUse = Literal["reading", "decision", "work"]
+"""Purpose of a host, the least first: without a worker service, with one while commands use it, or with one while runs
+are open. A host gives way to a command that needs more."""
+_USES: tuple[HostUse, ...] = ("reading", "decision", "work")
+
+
 @dataclass(frozen=True)
 class HostInfo:
     """Addresses and process of a host; the content of `host.json`."""
@@ -44,6 +50,11 @@ class HostInfo:
     address: str
     ui: str | None
     kind: Literal["dev", "background"]
+    use: HostUse = "work"
+
+    def is_enough(self, use: HostUse) -> bool:
+        """Whether a command that needs this can use the host."""
+        return _USES.index(self.use) >= _USES.index(use)
 
 
 def state_folder(workshop: Path) -> Path:
@@ -97,11 +108,21 @@ def running_host(workshop: Path) -> HostInfo | None:
     return info if process_exists(info.pid) else None
 
 
+def end_lesser_host(info: HostInfo | None, use: HostUse) -> bool:
+    """Ask a host that is not enough for `use` to end, and return whether there is one."""
+    if info is None or info.is_enough(use):
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(info.pid, signal.SIGTERM)
+    return True
+
+
 def _read_info(folder: Path) -> HostInfo | str | None:
     """Return what `host.json` says; a text, what is wrong with it, where it is damaged; None where there is none."""
     try:
         told: Any = json.loads((folder / "host.json").read_bytes())
         pid, address, ui, kind = told["pid"], told["address"], told["ui"], told["kind"]
+        use = told.get("use", "work")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -114,7 +135,9 @@ def _read_info(folder: Path) -> HostInfo | str | None:
         return "its 'address' is not a port of this machine"
     if kind not in ("dev", "background") or not isinstance(ui, str | None):
         return "its 'kind' or 'ui' is not what a host writes"
-    return HostInfo(pid, address, ui, kind)
+    if use not in _USES:
+        return "its 'use' is not what a host writes"
+    return HostInfo(pid, address, ui, kind, use)
 
 
 def served_since(workshop: Path) -> datetime | None:
@@ -146,14 +169,16 @@ def host_failure(workshop: Path) -> UsageError | None:
 
 
 @asynccontextmanager
-async def embedded_server(workshop: Path) -> AsyncGenerator[HostInfo]:
+async def embedded_server(workshop: Path, use: HostUse = "work") -> AsyncGenerator[HostInfo]:
     """A running host for this workshop, joined or started; it stays at least as long as the block runs.
+
+    A host that is not enough for `use` ends, and another one is started.
 
     Raises ConnectionFailed when it cannot be started.
     """
     folder = state_folder(workshop)
     async with in_use(workshop):
-        yield await _ensure(workshop, folder)
+        yield await _ensure(workshop, folder, use)
 
 
 @asynccontextmanager
@@ -182,20 +207,21 @@ async def arrived_host(workshop: Path) -> HostInfo | None:
     return None
 
 
-async def _ensure(workshop: Path, folder: Path) -> HostInfo:
+async def _ensure(workshop: Path, folder: Path, use: HostUse) -> HostInfo:
     deadline = time.monotonic() + START_SECONDS
     started: subprocess.Popen[bytes] | None = None
     while time.monotonic() < deadline:
         info = running_host(workshop)
-        if info is not None and accepts(info.address):
+        if info is not None and info.is_enough(use) and accepts(info.address):
             return info
+        end_lesser_host(info, use)
         if started is not None and started.poll() is not None:
             if host_lock_is_free(folder):
                 _give_up(folder)
             # Another command was quicker, or the host before has not quite left: it tells where it is, or makes room.
             started = None
         if started is None and host_lock_is_free(folder):
-            started = _spawn(workshop, folder)
+            started = _spawn(workshop, folder, use)
         await asyncio.sleep(_POLL_SECONDS)
     _give_up(folder)
     raise AssertionError
@@ -208,10 +234,11 @@ def host_lock_is_free(folder: Path) -> bool:
         return free is not None
 
 
-def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
+def _spawn(workshop: Path, folder: Path, use: HostUse) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "llm_do_temporal.client.embedded.host", "--workshop", str(workshop)]
     with os.fdopen(open_private(folder / "host.log", os.O_WRONLY | os.O_APPEND), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "llm_do_temporal.client.embedded.host", "--workshop", str(workshop)],
+            [*command, "--use", use],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 from llm_do_temporal.client.embedded import server
 from llm_do_temporal.client.embedded.server import (
     HostInfo,
+    HostUse,
     arrived_host,
+    end_lesser_host,
     host_lock_is_free,
     locked,
     process_exists,
@@ -55,6 +58,30 @@ def test_a_host_that_arrives_is_not_taken_for_the_one_that_was_killed(tmp_path: 
         assert running_host(tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    ("has", "needs", "ends"),
+    [
+        ("reading", "reading", False),
+        ("reading", "decision", True),
+        ("reading", "work", True),
+        ("decision", "reading", False),
+        ("decision", "work", True),
+        ("work", "reading", False),
+        ("work", "work", False),
+    ],
+)
+def test_a_host_that_is_not_enough_for_a_command_ends(has: HostUse, needs: HostUse, *, ends: bool) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        assert end_lesser_host(replace(info(process.pid), use=has), needs) is ends
+        if ends:
+            assert process.wait(60) == -signal.SIGTERM
+        assert (process.poll() is None) is not ends
+    finally:
+        process.kill()
+        process.wait()
+
+
 DAMAGED: list[Any] = [
     "",
     "{",
@@ -75,6 +102,8 @@ DAMAGED: list[Any] = [
     {"address": "127.0.0.1:0"},
     {"address": "127.0.0.1:9999999999"},
     {"kind": "other"},
+    {"use": "other"},
+    {"use": ["work"]},
     {"ui": 5},
 ]
 

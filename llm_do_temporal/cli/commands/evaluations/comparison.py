@@ -52,7 +52,7 @@ async def compare(
 
     if worst < 1:
         raise UsageError(f"--worst {worst} is not a number above zero")
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         first, second = await read_pair(session.client.temporal, one, other)
     compared = compare_records(first.record, second.record)
     if as_json:

@@ -28,7 +28,7 @@ async def list_evaluations(
     from llm_do_temporal.cli.tables import ago, print_table
     from llm_do_temporal.client.evaluations.listings import list_experiments
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         found = await list_experiments(session.client.temporal)
     if as_json:
         rows = [{"experiment": one.workflow, "state": one.state, **one.facts.model_dump(mode="json")} for one in found]
@@ -76,7 +76,7 @@ async def show_evaluation(
     from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.client.evaluations.records import read_experiment
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         record = (await read_experiment(session.client.temporal, experiment)).record
     if as_json:
         print_json(experiment_json(record), pretty=sys.stdout.isatty())

@@ -58,7 +58,7 @@ async def export_experiment(
     if output is not None:
         check_place(output, "--output")
     before = None
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         client = session.client.temporal
         if against is None:
             record = (await read_experiment(client, experiment)).record

@@ -37,7 +37,7 @@ async def diff(
     from llm_do_temporal.client.differences.reader import read_difference
     from llm_do_temporal.redaction.configured_keys import without_keys
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         found = await read_difference(session.client.temporal, run, other)
     if as_json:
         print_json(without_keys(difference_json(found)), pretty=True)

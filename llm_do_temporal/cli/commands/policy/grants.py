@@ -39,7 +39,7 @@ async def grants(
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import print_table
 
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         found = await session.client.grants(run)
     if as_json:
         print_json([_grant_json(grant) for grant in found], pretty=True)
@@ -69,7 +69,7 @@ async def revoke(
     """
     from llm_do_temporal.cli.session import opened
 
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         await session.client.revoke(run, grant, login_name())
     say(f"revoked: the decision of {grant} is no longer remembered for run {run}")
     return 0
@@ -86,7 +86,7 @@ async def show_kinds(location: Location, run: str | None, approval: str | None, 
 
     if run is None or approval is None:
         raise UsageError("--kinds is about one approval: name the run and its id, like `approvals RUN a3 --kinds`")
-    async with opened(location) as session:
+    async with opened(location, "reading") as session:
         offers = await read_kinds(session.client, run, approval)
     if as_json:
         print_json([offer.as_json() for offer in offers], pretty=True)

@@ -74,7 +74,7 @@ async def review(
     from llm_do_temporal.cli.session import opened
 
     options.check()
-    async with opened(location) as session:
+    async with opened(location, "decision") as session:
         client = session.client
         found = _chosen(await client.reviews(run), run, approval, section)
         if options.answers:

@@ -1,0 +1,67 @@
+"""Names of variables that open runs need: noted at a start, looked for by later commands, and forgotten at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.client.embedded.needed_keys import forget_needed, lacking, remember_needed
+from llm_do_temporal.client.embedded.server import state_folder
+
+WORKSHOP = """
+name: test
+models:
+  own: {model: 'openai-chat:m', base_url: 'http://127.0.0.1:1/v1', api_key_env: TEAM_KEY}
+  other: anthropic:m
+"""
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workshop whose models need two keys, of which one is set."""
+    (tmp_path / "workshop.yaml").write_text(WORKSHOP)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "TEAM_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TEAM_KEY", "sk-of-the-team")
+    return tmp_path
+
+
+def test_a_key_that_was_set_at_a_start_is_missed_later(workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_needed(workshop, [None])
+    assert lacking(workshop) == []
+    monkeypatch.delenv("TEAM_KEY")
+    assert lacking(workshop) == ["TEAM_KEY"]
+    assert "sk-of-the-team" not in (state_folder(workshop) / "needed.json").read_text()
+    forget_needed(workshop)
+    assert lacking(workshop) == []
+
+
+def test_the_key_of_a_model_that_the_start_alone_names_is_missed_too(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember_needed(workshop, [None])
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    remember_needed(workshop, ["openai-chat:gpt", None])
+    for name in ("OPENAI_API_KEY", "TEAM_KEY"):
+        monkeypatch.setenv(name, "")
+    assert lacking(workshop) == ["OPENAI_API_KEY", "TEAM_KEY"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "{}", "null", "3", '[1, null, "", "A B", "\\u001b[1m", "x\\n", ["y"]]', "[" * 100_000, '"TEAM_KEY"'],
+)
+def test_a_damaged_note_names_nothing(workshop: Path, text: str) -> None:
+    (state_folder(workshop) / "needed.json").write_text(text)
+    assert lacking(workshop) == []
+
+
+def test_a_workshop_that_cannot_be_read_leaves_the_note_as_it_was(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember_needed(workshop, [])
+    (workshop / "workshop.yaml").write_text("models: [")
+    remember_needed(workshop, ["openai-chat:gpt"])
+    monkeypatch.delenv("TEAM_KEY")
+    assert lacking(workshop) == ["TEAM_KEY"]
