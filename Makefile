@@ -31,7 +31,7 @@ REPLAYED := approvals cancellation delegated_approvals delegation long_conversat
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 2 tests/unit --ignore tests/unit/policy
+	$(call PYTEST,unit) -n 4 tests/unit --ignore tests/unit/policy
 	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
 	$(call PYTEST,security) $(ASIDE) tests/security
 	$(call PYTEST,integration) $(ASIDE) tests/integration
