@@ -78,6 +78,8 @@ class Host:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._server_restarts = Restarts("Temporal server", self._folder / "server.log")
         self._service_restarts = Restarts("worker service", self._folder / "service.log")
+        self._has_runs = True
+        """Whether a run was open when the server was last asked; it counts a run a moment after its start."""
         self.hidden_ui: str | None = None
         """`host:port` of the Temporal UI itself, which checks nothing; None where there is none."""
 
@@ -189,6 +191,8 @@ class Host:
                 self._start_service(info)
             idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
             if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
+                if not self._has_runs:
+                    forget_needed(self._settings.workshop)
                 return
             await self._paused(_POLL_SECONDS)
 
@@ -224,9 +228,8 @@ class Host:
             )
         except RPCError:
             return False
-        if counted.count == 0:
-            forget_needed(self._settings.workshop)
-        return counted.count == 0 or self._settings.use != "work"
+        self._has_runs = counted.count > 0
+        return not self._has_runs or self._settings.use != "work"
 
     async def _stop_children(self) -> None:
         for name, patience in (("service", _SERVICE_STOP_SECONDS), ("server", 10)):
