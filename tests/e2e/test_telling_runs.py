@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.people.desk import Desk
+import pytest
+
+from tests.support.people.desk import Desk, use_provider
+from tests.support.providers.answers import Gate, Gated, Text
+from tests.support.providers.provider import FakeProvider, fixed
 
 JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--approve-all", "--id", "told", "-o", "jsonl")
 
@@ -42,3 +46,26 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_pat
     )
     assert "there is no run 'nobody'" in shop.type("export", "nobody", "-o", str(tmp_path / "x.md"), code=2).stderr
     assert not (tmp_path / "x.md").exists()
+
+
+@pytest.mark.parametrize("command", ["start", "watch"])
+def test_a_pipe_is_told_of_the_work_while_it_is_done(desk: Desk, command: str) -> None:
+    (desk.workshop / "slow.worker").write_text("---\nname: slow\n---\nSay hi.\n")
+    gate = Gate()
+    with FakeProvider(fixed(Gated(gate, Text("Hi.")))) as provider:
+        use_provider(desk, provider)
+        start = ("start", "slow", "hi", "--model", "openai-chat:gpt-test", "--id", "slow")
+        if command == "watch":
+            desk.type(*start, "--detach")
+        process = desk.begin(*(start if command == "start" else ("watch", "slow")))
+        assert process.stderr is not None
+        assert any(line == "main: turn 1, request model: openai-chat:gpt-test\n" for line in process.stderr)
+        gate.open()
+        out, err = process.communicate()
+    assert (process.returncode, out, err.count("main: turn")) == (0, "Hi.\n", 0)
+
+
+def test_a_program_that_reads_json_gets_no_lines_about_the_work(shop: Desk) -> None:
+    done = shop.type(*JOB[:-1], "json")
+    assert json.loads(done.stdout)["status"] == "completed"
+    assert "turn 1" not in done.stderr

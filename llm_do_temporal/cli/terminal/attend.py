@@ -23,7 +23,7 @@ from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import EventLines, ItemLines, RunOutcome, failure, report, seen_of
 from llm_do_temporal.cli.session import Session, opened
-from llm_do_temporal.cli.terminal.batch_lines import ProgressLines, say_summary
+from llm_do_temporal.cli.terminal.batch_lines import ProgressLines, WorkLines, say_summary
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
@@ -120,6 +120,8 @@ class _RunSession:
         self._lines = EventLines(enabled=options.output == "jsonl", from_seq=options.from_seq)
         self._items = ItemLines(enabled=options.output == "text")
         self._progress = ProgressLines(enabled=options.stay != "live")
+        is_piped = options.stay == "until_question" and options.output == "text"
+        self._work = WorkLines(enabled=is_piped and not options.recording.log_events)
         self.recorder = Recorder(options.recording, run, location)
         self._both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
         self._view: RunView | None = None
@@ -199,6 +201,7 @@ class _RunSession:
             if event.type.startswith("item.") and self._options.stay != "live":
                 self._items.tell(follower.view)
                 self._progress.tell(follower.view)
+            self._work.tell(follower.view)
             news.set()
 
     async def _keep_telling(self, sequence: Sequence) -> None:
@@ -251,6 +254,7 @@ class _RunSession:
                 if self._options.stay != "live" and (path, trouble.failure) not in reported:
                     reported.add((path, trouble.failure))
                     say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
+            self._work.tell(view)
             await asyncio.sleep(_TROUBLE_SECONDS)
 
     async def _ended(self, session: Session, view: RunView) -> RunOutcome:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from llm_do_temporal.cli.terminal.batch_lines import EVERY_SECONDS, ProgressLines, summary_lines
+from llm_do_temporal.cli.terminal.batch_lines import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
 from llm_do_temporal.client.batch_progress import MOST_ROWS, progress_of
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.client.views.run_view import Node, RunView
@@ -101,6 +101,34 @@ def test_progress_is_not_told_more_often_than_people_read(capsys: pytest.Capture
         lines.tell(view)
         told.append(len(capsys.readouterr().err.splitlines()))
     assert told == [0, 1, 0, 1]
+
+
+def test_a_line_about_the_work_comes_when_it_has_changed_and_not_more_often_than_people_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    lines, view = WorkLines(enabled=True, clock=lambda: now[0]), RunView("r", status="running")
+    node = view.nodes["r"] = Node("r", path="main", doing={5: "shell\x1b[1m ls"})
+    told: list[str] = []
+    for moment, doing in ((1, "ls"), (60, "ls"), (61, "make\x1b[1m"), (62, "rm"), (72, "rm"), (90, "")):
+        now[0], node.doing = moment, {5: doing} if doing else {}
+        lines.tell(view)
+        told.append(capsys.readouterr().err)
+    assert told == ["main: turn 0, ls\n", "", "main: turn 0, make\\x1b[1m\n", "", "main: turn 0, rm\n", ""]
+
+
+def test_a_line_about_the_work_names_three_invocations_and_counts_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = RunView("r", status="running")
+    for number in range(1, 6):
+        view.nodes[f"r/{number}"] = Node(f"r/{number}", path=f"main-{number}", doing={1: "ls"}, started_at=START)
+    WorkLines(enabled=True).tell(view)
+    assert capsys.readouterr().err.count("turn 0, ls") == 3
+    for silent in (batch("not done"), RunView("r", status="completed", nodes=view.nodes)):
+        WorkLines(enabled=True).tell(silent)
+    WorkLines(enabled=False).tell(view)
+    assert capsys.readouterr().err == ""
 
 
 def test_the_clock_of_a_batch_that_never_began_stands() -> None:
