@@ -29,6 +29,8 @@ _INTRODUCTION = """\
 <!-- Written by scripts/pages/command_line.py; change that, or the command line itself, and run it again. -->
 
 stdout carries results and nothing else; everything for people goes to stderr. `--help` works everywhere.
+Without a terminal, `start` and `watch` print the work of a run there when it changes, at most every 10 s; not with
+`-o json` or `-o jsonl`.
 A run is named by its id, which `start` prints and `list` shows.
 """
 
