@@ -6,8 +6,8 @@ Owns the hook in the HTTP clients of models that counts what they read, and the 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any, cast
@@ -15,6 +15,13 @@ from typing import Any, cast
 import httpx2
 from pydantic_ai.models import Model
 
+from llm_do_temporal.activities.models.answer_repairs import (
+    ChatRepairs,
+    ResponseRepairs,
+    repaired_body,
+    repaired_events,
+    repairs_of,
+)
 from llm_do_temporal.activities.models.error_bodies import status_of
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
@@ -103,7 +110,7 @@ async def _count(response: httpx2.Response) -> None:
     most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else _most_whole.get()
     packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
     packed.request = response.request
-    counted = _Counted(packed, most)
+    counted = _Counted(packed, most, repairs_of(response.request.url.path))
     response.stream = _JsonLines(counted) if response.request.url.path.endswith(_FILE_OF_LINES) else counted
     for header in ("content-encoding", "content-length"):
         response.headers.pop(header, None)
@@ -113,11 +120,28 @@ async def _count(response: httpx2.Response) -> None:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, packed: httpx2.Response, most: int) -> None:
+    def __init__(
+        self, packed: httpx2.Response, most: int, repairs: ChatRepairs | ResponseRepairs | None = None
+    ) -> None:
         self._packed = packed
         self._left = most
+        self._repairs = None if packed.is_error else repairs
+        self._is_stream = _STREAM in packed.headers.get("content-type", "")
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        """Iterate over what is left, counted and, where its protocol has repairs, repaired."""
+        async with aclosing(self._counted()) as counted:
+            if self._repairs is None or self._packed.is_stream_consumed:
+                async for piece in counted:
+                    yield piece
+            elif self._is_stream:
+                async with aclosing(repaired_events(self._repairs, counted)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            else:
+                yield repaired_body(self._repairs, b"".join([piece async for piece in counted]))
+
+    async def _counted(self) -> AsyncGenerator[bytes]:
         """Iterate over what is left, unpacked the first time, without the byte order mark that some servers begin with.
 
         Libraries take the first line of a stream with such a mark for an unknown field, and drop its event.

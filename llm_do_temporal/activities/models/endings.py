@@ -44,6 +44,8 @@ _SIGNS: tuple[tuple[FinishReason, tuple[str, ...]], ...] = (
 """Pieces of words in the finish reasons of servers, by what they mean; the first that fits decides."""
 _EXACT: dict[str, FinishReason] = {"load": "error", "other": "error"}
 """Reasons whose word is also a piece of others."""
+_WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED", "")
+"""Reasons of Google that break nothing off."""
 _REASON_CHARS = 60
 """Longest reason of a server that an error quotes."""
 
@@ -57,7 +59,10 @@ def with_known_end(answer: ModelResponse) -> ModelResponse:
     if answer.state == "suspended":
         return answer
     sent = (answer.provider_details or {}).get("finish_reason")
-    reason = answer.finish_reason or (_meaning(sent) if isinstance(sent, str) else None)
+    reason = answer.finish_reason or (meaning(sent) if isinstance(sent, str) else None)
+    if reason is None and isinstance(sent, str) and (answer.provider_name or "").startswith("google"):
+        # Its reasons are all named, and each but STOP is for an answer that is not whole.
+        reason = None if sent in _WHOLE else "error"
     if reason == "error" and not _is_slip(answer, sent):
         words = cut(sent, _REASON_CHARS) if isinstance(sent, str) else reason
         raise UnexpectedModelBehavior(f"its server broke it off, with the finish reason '{words}'")
@@ -75,7 +80,7 @@ def _is_slip(answer: ModelResponse, sent: object) -> bool:
     return isinstance(sent, str) and "call" in _OTHER.sub("", sent.lower()) and not has_words
 
 
-def _meaning(sent: str) -> FinishReason | None:
+def meaning(sent: str) -> FinishReason | None:
     """Return what a server's reason means; None: nothing that is known, or that the answer is whole."""
     plain = _OTHER.sub("", sent.lower())
     if plain in _EXACT:

@@ -92,8 +92,8 @@ def _calls(answer: ModelResponse) -> Iterator[BaseToolCallPart]:
     return (part for part in answer.parts if isinstance(part, BaseToolCallPart))
 
 
-def _plain_id(given: str, taken: Collection[str]) -> str:
-    plain = _OTHER.sub("_", given)[:_MAX_ID_CHARS] or "call"
+def _plain_id(given: str | None, taken: Collection[str]) -> str:
+    plain = _OTHER.sub("_", given or "")[:_MAX_ID_CHARS] or "call"
     found, number = plain, 1
     while found in taken:
         number += 1

@@ -1,0 +1,221 @@
+"""Answers of gateways that OpenAI's library refuses or mixes up, over HTTP through both of its adapters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from tests.support.dialects.answers import Json, Raw
+from tests.support.dialects.one_turn import ask_turns
+from tests.support.dialects.server import Providers
+
+TOOLS = ModelRequestParameters(
+    function_tools=[ToolDefinition(name="write_file", parameters_json_schema={"type": "object"})]
+)
+RESPONSE: Json = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "model": "m",
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+}
+CHUNK: Json = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+BOTH = pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+
+
+@pytest.fixture(scope="module")
+def providers() -> Iterator[Providers]:
+    with Providers() as providers:
+        yield providers
+
+
+def raw(*events: Json, live: bool) -> Raw:
+    if not live:
+        return Raw(json.dumps(events[0]).encode(), "application/json")
+    return Raw("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+
+
+async def answer_of(providers: Providers, adapter: str, name: str, sent: Raw, *, live: bool) -> ModelResponse:
+    """Return the answer as it is kept; it was asked for once."""
+    alias = providers.alias(adapter, name, sent)
+    (answer,) = await ask_turns(alias, [ModelRequest(parts=[UserPromptPart("Go.")])], TOOLS, live=live)
+    assert providers.scripts[name].streamed == [live]
+    return answer
+
+
+def message(text: str, own: str | None = "msg_1") -> Json:
+    content = [{"type": "output_text", "text": text, "annotations": []}] if text else []
+    return {"type": "message", "id": own, "role": "assistant", "status": "completed", "content": content}
+
+
+def asked(own: str | None, call: str | None, path: str) -> Json:
+    args = json.dumps({"path": path})
+    return {"type": "function_call", "id": own, "call_id": call, "name": "write_file", "arguments": args}
+
+
+def added(place: int, item: Json) -> Json:
+    return {"type": "response.output_item.added", "output_index": place, "item": item}
+
+
+def begun(place: int, item: Json) -> Json:
+    return added(place, {**item, "arguments": "", "status": "in_progress"})
+
+
+def done(place: int, item: Json) -> Json:
+    return {"type": "response.output_item.done", "output_index": place, "item": item}
+
+
+def text(delta: str, place: int = 0, own: str | None = "msg_1") -> Json:
+    at = {"output_index": place, "content_index": 0, "item_id": own}
+    return {"type": "response.output_text.delta", **at, "delta": delta, "logprobs": []}
+
+
+def arguments(place: int, item: Json) -> Json:
+    at = {"output_index": place, "item_id": item["id"]}
+    return {"type": "response.function_call_arguments.delta", **at, "delta": item["arguments"]}
+
+
+def text_done(whole: str) -> Json:
+    at = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}
+    return {"type": "response.output_text.done", **at, "text": whole, "logprobs": []}
+
+
+WHOLE, BEGUN = message("Hello world."), added(0, message(""))
+TEXTS: dict[str, list[Json]] = {
+    "as usual": [BEGUN, text("Hello "), text("world."), text_done("Hello world."), done(0, WHOLE)],
+    "end in the item": [BEGUN, text("Hello"), done(0, WHOLE)],
+    "end in the text": [BEGUN, text("Hello"), text_done("Hello world."), done(0, WHOLE)],
+    "no delta": [BEGUN, done(0, WHOLE)],
+    "item alone": [done(0, WHOLE)],
+    "end of all alone": [],
+    "other ids each time": [
+        BEGUN,
+        text("Hello ", 0, "x"),
+        text("world.", 0, "y"),
+        done(0, message("Hello world.", "z")),
+    ],
+    "no ids": [added(0, message("", None)), text("Hello world.", 0, None), done(0, message("Hello world.", None))],
+    "another place": [BEGUN, text("Hello world.", 7), done(0, WHOLE)],
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+async def test_a_text_is_whole_and_comes_once_however_it_is_sent(providers: Providers, form: str) -> None:
+    end = {"type": "response.completed", "response": {**RESPONSE, "status": "completed", "output": [WHOLE]}}
+    sent = raw(*TEXTS[form], end, live=True)
+    answer = await answer_of(providers, "responses", f"text-{form.replace(' ', '-')}", sent, live=True)
+    assert answer.text == "Hello world."
+
+
+A, B = asked("fc_1", "call_a", "/a"), asked("fc_1", "call_b", "/b")
+N, M = asked(None, None, "/a"), asked(None, None, "/b")
+CALLS: dict[str, list[Json]] = {
+    "one after the other": [begun(0, A), arguments(0, A), done(0, A), begun(1, B), arguments(1, B), done(1, B)],
+    "side by side": [begun(0, A), begun(1, B), arguments(0, A), arguments(1, B), done(0, A), done(1, B)],
+    "at one place": [begun(0, A), arguments(0, A), done(0, A), begun(0, B), arguments(0, B), done(0, B)],
+    "no deltas": [done(0, A), done(1, B)],
+    "whole": [],
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+async def test_calls_with_one_item_id_stay_apart(providers: Providers, form: str) -> None:
+    live = form != "whole"
+    whole = {**RESPONSE, "status": "completed", "output": [A, B]}
+    events = [*CALLS[form], {"type": "response.completed", "response": whole}] if live else [whole]
+    answer = await answer_of(
+        providers, "responses", f"calls-{form.replace(' ', '-')}", raw(*events, live=live), live=live
+    )
+    assert paths(answer) == ["/a", "/b"]
+
+
+def paths(answer: ModelResponse) -> list[Any]:
+    """Return the argument of each call; no two have one id."""
+    calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
+    assert len({call.tool_call_id for call in calls}) == len(calls)
+    own = [call.id for call in calls if call.id]
+    assert len(set(own)) == len(own)
+    return [call.args_as_dict()["path"] for call in calls]
+
+
+async def test_calls_without_ids_get_ids(providers: Providers) -> None:
+    whole = {**RESPONSE, "status": "completed", "output": [N, M]}
+    answer = await answer_of(providers, "responses", "null-r", raw(whole, live=False), live=False)
+    assert paths(answer) == ["/a", "/b"]
+    for number, (first, second) in enumerate([(None, None), (None, "x"), ("", None)]):
+        calls = [
+            {"id": own, "type": "function", "function": {"name": "write_file", "arguments": json.dumps({"path": path})}}
+            for own, path in ((first, "/a"), (second, "/b"))
+        ]
+        said = {"role": "assistant", "content": None, "tool_calls": calls}
+        body = {
+            **CHUNK,
+            "object": "chat.completion",
+            "choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}],
+        }
+        answer = await answer_of(providers, "chat", f"null-c{number}", raw(body, live=False), live=False)
+        assert paths(answer) == ["/a", "/b"]
+
+
+@BOTH
+@pytest.mark.parametrize("details", [{"reason": "new_limit"}, {"reason": None}, {}, None])
+async def test_an_incomplete_answer_is_marked_whatever_its_reason(
+    providers: Providers, live: bool, details: Json | None
+) -> None:
+    half = message("Half a")
+    whole = {**RESPONSE, "status": "incomplete", "incomplete_details": details, "output": [half]}
+    end = {"type": "response.incomplete", "response": whole}
+    sent = raw(BEGUN, text("Half a"), done(0, half), end, live=True) if live else raw(whole, live=False)
+    name = f"incomplete-{live}-{json.dumps(details).encode().hex()}"
+    answer = await answer_of(providers, "responses", name, sent, live=live)
+    assert (answer.text, answer.finish_reason) == ("Half a", "length")
+
+
+@BOTH
+@pytest.mark.parametrize("odd", [{"type": "hologram", "id": "h_1"}, {"type": "note", "content": "x"}, {"type": None}])
+async def test_an_item_that_no_library_knows_takes_nothing_of_an_answer(
+    providers: Providers, live: bool, odd: Json
+) -> None:
+    whole = {**RESPONSE, "status": "completed", "output": [odd, WHOLE]}
+    events = [added(0, odd), done(0, odd), added(1, message("")), text("Hello world.", 1), done(1, WHOLE)]
+    end = {"type": "response.completed", "response": whole}
+    sent = raw(*events, end, live=True) if live else raw(whole, live=False)
+    answer = await answer_of(providers, "responses", f"odd-{live}-{odd['type']}", sent, live=live)
+    assert answer.text == "Hello world."
+
+
+def chunk(*choices: tuple[int, str, str | None]) -> Json:
+    listed = [
+        {"index": index, "delta": {"role": "assistant", "content": said}, "finish_reason": end}
+        for index, said, end in choices
+    ]
+    return {**CHUNK, "choices": listed}
+
+
+CHOICES: dict[str, list[Json]] = {
+    "in turn": [
+        *(chunk((0, "Hello ", None)), chunk((1, "Bon", None)), chunk((0, "world.", None)), chunk((1, "jour", None))),
+        *(chunk((1, "", "stop")), chunk((0, "", "stop"))),
+    ],
+    "together": [
+        chunk((1, "Bon", None), (0, "Hello ", None)),
+        chunk((0, "world.", None), (1, "jour", None)),
+        chunk((0, "", "stop"), (1, "", "length")),
+    ],
+    "the second alone": [chunk((1, "Hello ", None)), chunk((1, "world.", "stop"))],
+}
+
+
+@pytest.mark.parametrize("form", CHOICES)
+async def test_one_of_several_choices_is_the_answer(providers: Providers, form: str) -> None:
+    sent = raw(*CHOICES[form], live=True)
+    answer = await answer_of(providers, "chat", f"choices-{form.replace(' ', '-')}", sent, live=True)
+    assert (answer.text, answer.finish_reason) == ("Hello world.", "stop")
