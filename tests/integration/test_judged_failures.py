@@ -32,6 +32,7 @@ def body(**error: Any) -> Raw:
 
 FINAL: dict[str, tuple[Failure | Raw, str]] = {
     **{str(one): (Failure(one, "Not so."), "Not so.") for one in (405, 410, 411, 413, 414, 415, 431, 501, 505, 511)},
+    **{str(one): (Failure(one, "Moved."), "redirects its requests") for one in (300, 301, 302, 303, 307, 308)},
     "key in a body": (body(message="Bad key.", code=401), "Bad key."),
     "quota in a body": (body(message="No money.", code="insufficient_quota"), "No money."),
     "long": (Failure(415, LONG), "xxx"),

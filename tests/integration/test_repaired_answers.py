@@ -52,7 +52,7 @@ async def answer_of(providers: Providers, adapter: str, name: str, sent: Raw, *,
 
 
 def message(text: str, own: str | None = "msg_1") -> Json:
-    content = [{"type": "output_text", "text": text, "annotations": []}] if text else []
+    content: list[Json] = [{"type": "output_text", "text": text, "annotations": []}] if text else []
     return {"type": "message", "id": own, "role": "assistant", "status": "completed", "content": content}
 
 

@@ -194,7 +194,7 @@ def _with_reason(response: Json) -> Json:
 def _known_items() -> frozenset[str]:
     from openai.types.responses import ResponseOutputItem
 
-    kinds = cast("tuple[Any, ...]", get_args(get_args(ResponseOutputItem)[0]))
+    kinds = get_args(get_args(ResponseOutputItem)[0])
     return frozenset(name for kind in kinds for name in get_args(kind.model_fields["type"].annotation))
 
 

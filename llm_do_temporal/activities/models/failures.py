@@ -78,7 +78,7 @@ class _Kind:
         """Return whether an error is of the kind."""
         if not isinstance(error, self.errors):
             return False
-        return not self.statuses or (isinstance(error, ModelHTTPError) and error.status_code in self.statuses)
+        return not self.statuses or _status(error) in self.statuses
 
 
 _NO_WAITING: tuple[tuple[type[ModelAPIError], re.Pattern[str]], ...] = (
@@ -117,6 +117,13 @@ _KINDS = (
         f"Check the model's `base_url`, and that its server speaks the protocol of the provider named, {_OTHERS}.",
         other=OtherModel.INSTEAD,
         statuses=frozenset({405, 406, 410, 415, 421, 426, 501, 505, 506, 508, 510}),
+    ),
+    _Kind(
+        (ModelAPIError,),
+        "redirects its requests to another address",
+        f"Set the model's `base_url` to the address at which its server answers, {_OTHERS}.",
+        other=OtherModel.INSTEAD,
+        statuses=frozenset(range(300, 400)),
     ),
     _Kind((ModelServerError,), "failed at its provider", passing=True, statuses=frozenset(_PASSING_5XX)),
     _Kind(
@@ -189,7 +196,8 @@ _BY_CAUSE: Mapping[str, _Kind] = {
 }
 """Kinds of failed connections that no waiting ends, or perhaps none, by the class of the exception behind them.
 
-The adapters use several HTTP libraries, which share the names of the classes."""
+The adapters use several HTTP libraries, which share the names of the classes. A class below `SSLError` means a
+connection that broke, which passes."""
 _WITH_KEY = frozenset({"LocalProtocolError", "UnicodeEncodeError"})
 """Classes of exceptions whose message may quote a key."""
 
@@ -204,8 +212,8 @@ def model_failure(
     """
     kind = _kind_by_words(error) or _kind_by_cause(error)
     kind = kind or next((kind for kind in _KINDS if kind.has(error)), _UNKNOWN)
-    code = error.status_code if isinstance(error, ModelHTTPError) else UNNAMED
-    status = "" if code in (HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
+    code = _status(error)
+    status = "" if code in (None, HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
     message = f"model '{model}' {kind.what}: {said(error)}{status}"
     if kind is _UNKNOWN and not (attempt >= UNKNOWN_ATTEMPTS or _is_over(since)):
         if tries is not None and attempt >= tries:
@@ -236,6 +244,15 @@ def key_failure(model: str, variable: str, *, attempt: int, tries: int | None) -
     return ApplicationError(message, type=PASSING, next_retry_delay=timedelta(seconds=seconds))
 
 
+def _status(error: ModelAPIError) -> int | None:
+    """Return the HTTP status of a failure; None: it has none. Adapters name only those from 400 on themselves."""
+    if isinstance(error, ModelHTTPError):
+        return error.status_code
+    cause = error.__cause__
+    found = getattr(cause, "status_code", getattr(cause, "code", None))
+    return found if isinstance(found, int) else None
+
+
 def _kind_by_words(error: ModelAPIError) -> _Kind | None:
     """Return the kind of a limit that the provider's words name; None: they name none, or one that is over soon."""
     if not isinstance(error, ModelHTTPError) or error.status_code in (401, 402, 403, 404):
@@ -251,8 +268,8 @@ def _kind_by_cause(error: ModelAPIError) -> _Kind | None:
     """Return the kind that the exceptions behind a failed connection tell; None: they tell none."""
     if not isinstance(error, ModelConnectionError):
         return None
-    names = (_BY_CAUSE.get(name) for cause in _causes(error) for name in _class_names(cause))
-    return next((kind for kind in names if kind is not None), None)
+    kinds = (_BY_CAUSE.get(type(cause).__name__) for cause in _causes(error))
+    return next((kind for kind in kinds if kind is not None), None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -264,10 +281,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             return
         yield behind
         seen = behind
-
-
-def _class_names(error: BaseException) -> list[str]:
-    return [kind.__name__ for kind in type(error).__mro__]
 
 
 def _is_over(since: datetime | None) -> bool:
@@ -311,7 +324,7 @@ def _transport_words(error: ModelAPIError) -> str:
     if not isinstance(error, ModelConnectionError):
         return ""
     causes = list(_causes(error))
-    if any(not _WITH_KEY.isdisjoint(_class_names(cause)) for cause in causes):
+    if any(type(cause).__name__ in _WITH_KEY for cause in causes):
         return "its key or another header has characters that HTTP does not carry"
     return next((words for cause in causes if (words := str(cause).strip()) and words != error.message), "")
 

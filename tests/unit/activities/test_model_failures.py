@@ -163,7 +163,7 @@ def test_a_page_instead_of_a_message_is_cut() -> None:
     assert len(failed(http(ModelServerError, 502, body="<html>" * 1000)).message) < 700
 
 
-@pytest.mark.parametrize("error", [http(None, 418), http(None, 499), http(ModelServerError, 599), http(None, 302)])
+@pytest.mark.parametrize("error", [http(None, 418), http(None, 499), http(ModelServerError, 599)])
 def test_what_nobody_knows_is_tried_again_within_attempts_and_time(error: ModelAPIError) -> None:
     now = datetime.now(UTC)
     last = UNKNOWN_ATTEMPTS - 1
@@ -174,6 +174,14 @@ def test_what_nobody_knows_is_tried_again_within_attempts_and_time(error: ModelA
         assert failure.non_retryable
         assert other_of(failure) == "instead"
     assert other_of(failed(error, attempt=2, tries=2)) == "meanwhile"
+
+
+@pytest.mark.parametrize("status", [300, 304, 307, 399])
+def test_a_redirect_is_final_at_once_and_names_the_setting(status: int) -> None:
+    failure = failed(http(None, status))
+    assert failure.non_retryable
+    assert other_of(failure) == "instead"
+    assert "`base_url`" in str(failure.details)
 
 
 def test_every_status_of_a_failure_is_judged() -> None:
