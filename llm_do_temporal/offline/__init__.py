@@ -17,7 +17,7 @@ from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.offline.by_hand import call_by_hand
 from llm_do_temporal.offline.decks.evaluator import evaluate
 from llm_do_temporal.offline.decks.orchestrator import orchestrate
-from llm_do_temporal.offline.examples import Play, play_examples, play_pitch_decks
+from llm_do_temporal.offline.examples import PARTS, Play, play_examples, play_part, play_pitch_decks
 from llm_do_temporal.offline.model.play import perform
 from llm_do_temporal.offline.model.script_model import Script, ScriptModel
 from llm_do_temporal.offline.model.scripts import SCRIPTS, TEST_PREFIX
@@ -38,6 +38,7 @@ _PLAYS: dict[str, Play] = {
     "pitch-decks": play_pitch_decks,
     "pitch-evaluator": evaluate,
     "pitch-orchestrator": orchestrate,
+    **{name: play_part(name) for name in PARTS},
 }
 
 OFFLINE_NAMES = tuple(_PLAYS)

@@ -1,12 +1,14 @@
 """`offline:examples`: plays every worker of the workshop that ships.
 
 A request does not name its worker. The part follows from a phrase of the worker's instructions, else from the tools
-and files of the request. A new example adds its play, in a module of its own, and a line here.
+and files of the request. `offline:NAME`, like `offline:calculator`, plays one part whatever the instructions say. A new
+example adds its play, in a module of its own, and a line here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pydantic_ai.messages import ModelResponsePart
 
@@ -29,27 +31,51 @@ from llm_do_temporal.offline.whiteboard import plan
 
 Play = Callable[[SeenRequest], Sequence[ModelResponsePart]]
 
-PARTS: dict[str, Play] = {
-    "You keep notes": perform(keep_notes),
-    "You answer questions of arithmetic": perform(calculate),
-    "You analyze source code": perform(analyze),
-    "You tidy a folder": perform(organize),
-    "You rename a function": perform(rename),
-    "You divide a task": perform(decompose),
-    "You summarise a stretch": perform(summarise),
-    "You turn the whiteboard": perform(plan),
-    "You make specialists": perform(bootstrap),
-    **{trade.instructions: perform(do_trade) for trade in TRADES},
-    "You judge evaluations of pitch decks": perform(judge_evaluation),
-    "You have pitch decks evaluated by code": perform(evaluate_by_code),
+
+@dataclass(frozen=True)
+class Part:
+    """Part of one example."""
+
+    phrase: str
+    """Phrase that only the instructions of its worker have."""
+    play: Play
+
+
+PARTS: dict[str, Part] = {
+    "approvals-demo": Part("You keep notes", perform(keep_notes)),
+    "calculator": Part("You answer questions of arithmetic", perform(calculate)),
+    "code-analyzer": Part("You analyze source code", perform(analyze)),
+    "file-organizer": Part("You tidy a folder", perform(organize)),
+    "api-renamer": Part("You rename a function", perform(rename)),
+    "task-decomposer": Part("You divide a task", perform(decompose)),
+    "summarizer": Part("You summarise a stretch", perform(summarise)),
+    "whiteboard-planner": Part("You turn the whiteboard", perform(plan)),
+    "bootstrapper": Part("You make specialists", perform(bootstrap)),
+    "evaluation-judge": Part("You judge evaluations of pitch decks", perform(judge_evaluation)),
+    "pitch-orchestrator-coded": Part("You have pitch decks evaluated by code", perform(evaluate_by_code)),
 }
-"""The play of each example, by a phrase that only its worker's instructions have."""
+"""Part of each example, by its worker's name with dashes. `offline:NAME` plays it whatever the instructions are."""
+_MADE = [Part(trade.instructions, perform(do_trade)) for trade in TRADES]
+"""Parts of the workers that the bootstrapper makes."""
 
 
 def play_examples(seen: SeenRequest) -> Sequence[ModelResponsePart]:
     """Answer as the worker whose request this is."""
-    part = next((play for phrase, play in PARTS.items() if phrase in seen.instructions), None)
-    return part(seen) if part else play_pitch_decks(seen)
+    play = _by_phrase(seen, [*PARTS.values(), *_MADE])
+    return play(seen) if play else play_pitch_decks(seen)
+
+
+def play_part(name: str) -> Play:
+    """Return the play of one part, for a worker of any name and wording.
+
+    Workers that it makes or calls inherit its model, and have parts of their own.
+    """
+
+    def play(seen: SeenRequest) -> Sequence[ModelResponsePart]:
+        called = evaluate if wants_evaluation(seen) else _by_phrase(seen, _MADE)
+        return (called or PARTS[name].play)(seen)
+
+    return play
 
 
 def play_pitch_decks(seen: SeenRequest) -> Sequence[ModelResponsePart]:
@@ -57,3 +83,7 @@ def play_pitch_decks(seen: SeenRequest) -> Sequence[ModelResponsePart]:
     if wants_evaluation(seen):
         return evaluate(seen)
     return orchestrate(seen) if seen.tools else greet(seen)
+
+
+def _by_phrase(seen: SeenRequest, parts: Sequence[Part]) -> Play | None:
+    return next((part.play for part in parts if part.phrase in seen.instructions), None)

@@ -49,7 +49,9 @@ def _worker(tool: ToolDefinition, instructions: str) -> str:
         names = _NAME.findall(listed[1])
     if not names:
         texts = f"{instructions}\n{tool.description or ''}"
-        names = [name for name in _NAME.findall(texts) if name.endswith("evaluator")]
+        named = _NAME.findall(texts)
+        names = [name for name in named if name.endswith("evaluator")]
+        names = names or [name for name in named if _fitness(name) and ("_" in name or "-" in name)]
     return max(names, key=_fitness, default="pitch_evaluator")
 
 

@@ -22,6 +22,17 @@ OFFLINE_MODELS = (
     "pitch-decks",
     "pitch-evaluator",
     "pitch-orchestrator",
+    "approvals-demo",
+    "calculator",
+    "code-analyzer",
+    "file-organizer",
+    "api-renamer",
+    "task-decomposer",
+    "summarizer",
+    "whiteboard-planner",
+    "bootstrapper",
+    "evaluation-judge",
+    "pitch-orchestrator-coded",
 )
 """Names of the models that are scripts, without `offline:`."""
 PROVIDERS = frozenset(
