@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from llm_do_temporal.definitions.conversion.report import ImportReport
+from llm_do_temporal.definitions.workers.places import is_ignored
 from llm_do_temporal.definitions.workers.worker_file import split_front_matter
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode
 from llm_do_temporal.errors import UsageError
@@ -105,7 +106,7 @@ class Source:
             here = PurePosixPath(Path(current).relative_to(self.folder).as_posix())
             deep = len(here.parts) >= MAX_DEPTH
             folders[:] = [] if deep else sorted(name for name in folders if _is_searched(name))
-            for name in sorted(files):
+            for name in sorted(name for name in files if not is_ignored(PurePosixPath(name))):
                 entries += 1
                 if entries > MAX_ENTRIES:
                     self.report.note(".", f"only the first {MAX_ENTRIES} files of the folder are looked at")
@@ -132,7 +133,7 @@ def open_source(path: Path, report: ImportReport) -> tuple[Source, list[SourceFi
 
 
 def _is_searched(name: str) -> bool:
-    return name == ".claude" or not (name.startswith(".") or name in _SKIPPED)
+    return name == ".claude" or not (is_ignored(PurePosixPath(name)) or name in _SKIPPED)
 
 
 def _is_agent(path: PurePosixPath, text: str) -> bool:

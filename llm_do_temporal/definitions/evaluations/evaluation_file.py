@@ -15,7 +15,7 @@ from typing import Any, cast
 from llm_do_temporal.definitions.evaluations.evaluator_entries import read_evaluators
 from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile
 from llm_do_temporal.definitions.protection.protected_files import check_protected
-from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
+from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX, is_ignored
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, decode, label_of, read_bytes
@@ -83,7 +83,7 @@ def load_evaluation(path: Path, root: Path, *, worker: str | None = None) -> Eva
 def evaluation_files(root: Path) -> list[Path]:
     """Return the evaluation files at the top of a workshop and below its `workers` folder, sorted."""
     places = [*root.glob(f"*{EVALUATION_SUFFIX}"), *(root / "workers").rglob(f"*{EVALUATION_SUFFIX}")]
-    return sorted(path for path in places if path.is_file())
+    return sorted(path for path in places if path.is_file() and not is_ignored(path.relative_to(root)))
 
 
 class _Reader:

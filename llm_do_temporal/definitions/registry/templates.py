@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from string import Template
 
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workers.places import SHIPPED
+from llm_do_temporal.definitions.workers.places import SHIPPED, is_ignored
 from llm_do_temporal.definitions.workers.template_file import (
     parameter_texts,
     parse_template,
@@ -151,8 +151,10 @@ def _matching(pattern: str, root: Path) -> Iterator[str]:
         return
     folder = PurePosixPath(before.rpartition("/")[0])
     for path in sorted((root / folder).rglob("*")) if folder.parts else ():
-        name = path.relative_to(root).as_posix()
-        if name.endswith(TEMPLATE_SUFFIXES) and path.is_file() and matches(name, pattern):
+        inside = path.relative_to(root)
+        name = inside.as_posix()
+        is_template = name.endswith(TEMPLATE_SUFFIXES) and path.is_file() and not is_ignored(inside)
+        if is_template and matches(name, pattern):
             yield name
 
 

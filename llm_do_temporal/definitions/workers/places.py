@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, read_bytes
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
@@ -67,6 +67,15 @@ class WorkerPlace:
         return not self.shipped and is_generated(self.path, self.root)
 
 
+def is_ignored(path: PurePath) -> bool:
+    """Return whether a path below the workshop belongs to another program, which keeps its own files beside ours.
+
+    macOS writes `._x.worker` and `__MACOSX/` into archives, editors write `.#x.worker` and `~$x.worker`. No name of a
+    worker leads to such a file.
+    """
+    return any(part.startswith((".", "~")) or part == "__MACOSX" for part in path.parts)
+
+
 def is_generated(path: Path, root: Path) -> bool:
     """Return whether `path` is, or leads to, a file that `worker_create` may have written."""
     folder = root / GENERATED
@@ -116,7 +125,8 @@ def unreachable_files(root: Path) -> list[Path]:
         for name in known_names(root=root, shipped=SHIPPED)
         for place in places_of(name, root=root, shipped=SHIPPED)
     }
-    return sorted(path for path in (root / "workers").rglob("*.worker") if path.is_file() and path not in reachable)
+    found = (path for path in (root / "workers").rglob("*.worker") if not is_ignored(path.relative_to(root)))
+    return sorted(path for path in found if path.is_file() and path not in reachable)
 
 
 def own_candidates(name: str) -> Iterator[str]:
@@ -139,13 +149,13 @@ def _shipped_candidates(name: str) -> Iterator[str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        found = (path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
-        yield from (path for path in found if not path.name.endswith(EVALUATION_SUFFIX))
+        found = (path for path in folder.iterdir() if path.suffix in SUFFIXES and not is_ignored(PurePath(path.name)))
+        yield from (path for path in found if path.is_file() and not path.name.endswith(EVALUATION_SUFFIX))
 
 
 def _folder_files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        for inner in folder.iterdir():
+        for inner in (path for path in folder.iterdir() if not is_ignored(PurePath(path.name))):
             yield from (path for path in _files(inner) if path.stem == _IN_FOLDER)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
@@ -198,6 +199,31 @@ def test_a_file_whose_name_no_worker_can_have_is_an_error(workshop: WorkshopFold
     workshop.write("workers/Bad Name.worker", "---\n---\nx")
     (said,) = workshop.said()
     assert said.startswith("error workers/Bad Name.worker: worker name 'Bad Name' is not valid")
+
+
+@pytest.mark.parametrize(
+    "place", ["workers/{}.worker", "workers/{}/worker.worker", "{}.worker", "workers/deep/{}.worker"]
+)
+@pytest.mark.parametrize("name", ["._a", ".#a", ".a", "~$a", "__MACOSX/._a", "__MACOSX/workers/a"])
+def test_files_of_archives_and_editors_are_no_workers(workshop: WorkshopFolder, name: str, place: str) -> None:
+    workshop.write("workers/a.worker", "toolsets: {delegation: {templates: {allow: ['templates/**']}}}\n---\nx")
+    workshop.write("templates/ok.yaml", "instructions: x\n")
+    known = workshop.registry().names()
+    assert workshop.said() == []
+    for path in (place.format(name), f"templates/{name}.yaml", f"workers/{name}.eval.yaml", f"{name}.eval.yaml"):
+        (file := workshop.root / path).parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X\xff\xfe")
+    workshop.write("workers/.DS_Store", "\0")
+    assert workshop.said() == []
+    assert workshop.registry().names() == known
+    assert evaluation_files(workshop.root) == []
+
+
+def test_links_that_editors_lock_files_with_are_no_workers(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/a.worker", "---\n---\nx")
+    (workshop.root / "workers/.#a.worker").symlink_to("ada@laptop.42:1")
+    (workshop.root / "workers/.#b.worker").symlink_to("a.worker")
+    assert workshop.said() == []
 
 
 def test_a_hidden_file_is_checked_too(workshop: WorkshopFolder) -> None:
