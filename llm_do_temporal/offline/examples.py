@@ -33,7 +33,7 @@ Play = Callable[[SeenRequest], Sequence[ModelResponsePart]]
 
 
 @dataclass(frozen=True)
-class Part:
+class ExamplePart:
     """Part of one example."""
 
     phrase: str
@@ -41,21 +41,21 @@ class Part:
     play: Play
 
 
-PARTS: dict[str, Part] = {
-    "approvals-demo": Part("You keep notes", perform(keep_notes)),
-    "calculator": Part("You answer questions of arithmetic", perform(calculate)),
-    "code-analyzer": Part("You analyze source code", perform(analyze)),
-    "file-organizer": Part("You tidy a folder", perform(organize)),
-    "api-renamer": Part("You rename a function", perform(rename)),
-    "task-decomposer": Part("You divide a task", perform(decompose)),
-    "summarizer": Part("You summarise a stretch", perform(summarise)),
-    "whiteboard-planner": Part("You turn the whiteboard", perform(plan)),
-    "bootstrapper": Part("You make specialists", perform(bootstrap)),
-    "evaluation-judge": Part("You judge evaluations of pitch decks", perform(judge_evaluation)),
-    "pitch-orchestrator-coded": Part("You have pitch decks evaluated by code", perform(evaluate_by_code)),
+PARTS: dict[str, ExamplePart] = {
+    "approvals-demo": ExamplePart("You keep notes", perform(keep_notes)),
+    "calculator": ExamplePart("You answer questions of arithmetic", perform(calculate)),
+    "code-analyzer": ExamplePart("You analyze source code", perform(analyze)),
+    "file-organizer": ExamplePart("You tidy a folder", perform(organize)),
+    "api-renamer": ExamplePart("You rename a function", perform(rename)),
+    "task-decomposer": ExamplePart("You divide a task", perform(decompose)),
+    "summarizer": ExamplePart("You summarise a stretch", perform(summarise)),
+    "whiteboard-planner": ExamplePart("You turn the whiteboard", perform(plan)),
+    "bootstrapper": ExamplePart("You make specialists", perform(bootstrap)),
+    "evaluation-judge": ExamplePart("You judge evaluations of pitch decks", perform(judge_evaluation)),
+    "pitch-orchestrator-coded": ExamplePart("You have pitch decks evaluated by code", perform(evaluate_by_code)),
 }
 """Part of each example, by its worker's name with dashes. `offline:NAME` plays it whatever the instructions are."""
-_MADE = [Part(trade.instructions, perform(do_trade)) for trade in TRADES]
+_MADE = [ExamplePart(trade.instructions, perform(do_trade)) for trade in TRADES]
 """Parts of the workers that the bootstrapper makes."""
 
 
@@ -85,5 +85,5 @@ def play_pitch_decks(seen: SeenRequest) -> Sequence[ModelResponsePart]:
     return orchestrate(seen) if seen.tools else greet(seen)
 
 
-def _by_phrase(seen: SeenRequest, parts: Sequence[Part]) -> Play | None:
+def _by_phrase(seen: SeenRequest, parts: Sequence[ExamplePart]) -> Play | None:
     return next((part.play for part in parts if part.phrase in seen.instructions), None)
