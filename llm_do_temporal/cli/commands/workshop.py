@@ -52,7 +52,8 @@ def import_command(path: Path, /, *, into: Annotated[Path | None, Parameter(name
     for note in report.notes:
         say(visible_line(str(note)))
     if not report.workers:
-        say(f"{PROGRAM}: nothing in '{path}' could be imported")
+        found = "" if report.notes else ": there is no file in it"
+        say(f"{PROGRAM}: nothing in '{path}' could be imported{found}")
         return DefinitionError.exit_code
     for name, file in report.workers.items():
         print(visible_line(f"{name}  {file}"))

@@ -90,6 +90,7 @@ def import_workers(path: Path, target: Path) -> ImportReport:
         _Writer(temporary, source, report).write(drafts, config, path)
         if report.workers:
             temporary.replace(target)
+        source.note_left(nothing_imported=not report.workers)
     except OSError as error:
         raise UsageError(f"the workshop '{target}' cannot be written: {error.strerror}") from error
     finally:

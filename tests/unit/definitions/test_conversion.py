@@ -396,3 +396,80 @@ def test_one_file_can_be_imported_alone(source: Path) -> None:
     put(source, one_dot_worker="description: x\n---\nGo.\n", two_dot_worker="description: x\n---\nGo.\n")
     report = import_workers(source / "one.worker", source.parent / "made")
     assert list(report.workers) == ["one"]
+
+
+PLAIN_AGENT = "---\nname: reviewer\ndescription: Reviews.\n---\nReview it.\n"
+OTHERS = {
+    "_dot_claude__skills__pdf__SKILL.md": PLAIN_AGENT,
+    "_dot_claude__skills__pdf__reference.md": PLAIN_AGENT,
+    "_dot_claude__commands__git__fix.md": PLAIN_AGENT,
+    "_dot_claude__hooks__check.sh": "exit 0\n",
+    "_dot_claude__settings.json": "{}\n",
+    "_dot_mcp.json": "{}\n",
+    "CLAUDE.md": PLAIN_AGENT,
+    "market__helper___dot_claude-plugin__plugin.json": "{}\n",
+    "market__helper__commands__go.md": PLAIN_AGENT,
+    "market__helper__skills__x__skill.md": PLAIN_AGENT,
+    "docs__commands__list.md": "# Commands\n",
+}
+
+
+def test_what_was_found_and_is_no_worker_is_listed_with_the_way_to_carry_it_over(source: Path) -> None:
+    put(
+        source,
+        **OTHERS,
+        **{"_dot_claude__agents__reviewer.md": PLAIN_AGENT, "market__helper__agents__second.md": PLAIN_AGENT},
+    )
+    put(source, **{"_dot_claude__agents__broken.md": "Just text.\n", "_dot_claude__agents__._reviewer.md": "\0\5\26"})
+    report = imported(source)
+    assert sorted(report.workers.values()) == [".claude/agents/reviewer.md", "market/helper/agents/second.md"]
+    notes = [note.message for note in report.notes if note.message.startswith("not imported: ")]
+    assert [note.removeprefix("not imported: ").partition("): ")[0] for note in notes] == [
+        "Markdown (.claude/agents/broken.md",
+        "commands (.claude/commands/git/fix.md, market/helper/commands/go.md",
+        "files of skills (.claude/skills/pdf/reference.md",
+        "hooks (.claude/hooks/check.sh",
+        "lists of MCP servers (.mcp.json",
+        "plugins (market/helper",
+        "settings (.claude/settings.json",
+        "skills (.claude/skills/pdf/SKILL.md, market/helper/skills/x/skill.md",
+        "texts for all agents (CLAUDE.md",
+    ]
+    assert all(note.partition("): ")[2] for note in notes)
+
+
+def test_a_folder_without_workers_is_refused_with_what_is_in_it(source: Path) -> None:
+    put(source, **OTHERS, **{"src__main.py": "", "workers__config.yaml": "a: 1\n"})
+    report = imported(source)
+    assert (report.workers, report.target.exists()) == ({}, False)
+    text = said(report)
+    for words in (
+        "skills (",
+        "commands (",
+        "Markdown (docs/commands/list.md)",
+        "YAML (workers/config.yaml)",
+        "main.py)",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("_dot_claude__skills__pdf__SKILL.md", "skills (SKILL.md): put what a worker needs"),
+        ("_dot_claude__commands__fix.md", "commands (fix.md): give their text to `start`"),
+        ("notes.md", "Markdown (notes.md): an agent begins with `name` and `description`"),
+    ],
+)
+def test_a_file_that_is_no_worker_is_refused_with_the_reason(source: Path, name: str, words: str) -> None:
+    put(source, **{name: "# Notes\n" if name == "notes.md" else PLAIN_AGENT})
+    file = next(path for path in source.rglob("*.md"))
+    report = import_workers(file, source.parent / "made")
+    assert report.workers == {}
+    assert words in said(report)
+
+
+def test_many_files_of_a_kind_are_one_line(source: Path) -> None:
+    put(source, **{f"_dot_claude__commands__c{number:02}.md": PLAIN_AGENT for number in range(30)})
+    (note,) = imported(source).notes
+    assert " and 20 more): " in note.message
