@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 from pathlib import Path
 
@@ -54,6 +55,14 @@ async def test_two_versions_are_compared_and_a_run_becomes_a_case(
     assert (code, compared["b"]["experiment"], compared["metrics"][0]["wins"]) == (0, before, 6), text
     code, text = await say("eval", "export", now, "--format", "markdown", "--against", before)
     assert (code, "6 scores got worse:" in text) == (0, True), text
+    file_of_scores = place.folder / "scores.csv"
+    code, text = await say("eval", "export", now, "-o", str(file_of_scores))
+    with file_of_scores.open(encoding="utf-8-sig", newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    assert (code, [row["case"] for row in rows]) == (0, [f"case-{number}" for number in range(6)]), text
+    assert {(row["output"], row["score.EqualsExpected"], row["expected"]) for row in rows} == {
+        ("Go away!", "false", "Hello!")
+    }
     # The runs of cases are in lists, a moment late, only where they are asked for, and say whose they are.
     text = ""
     while f"{now}-case-1-r1" not in text:

@@ -16,6 +16,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.history.events import ENDS, read_chain
+from llm_do_temporal.client.history.payloads import as_object
 from llm_do_temporal.client.record.facts import RunFacts, facts_at_start
 from llm_do_temporal.client.record.tables import ResultRow, csv_text
 from llm_do_temporal.client.views.items import Item, results_of
@@ -38,11 +39,12 @@ class ShownResult:
 
     @property
     def words(self) -> str:
-        """The output as text, or the error in the place of one."""
+        """The output as text, of a structured one the plain fields, the short ones first; or the error in its place."""
         if self.item.error is not None:
             return str(self.item.error["message"])
-        output = self.item.output
-        return "" if output is None else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+        fields = as_object(self.item.output)
+        plain = sorted((f"{name}: {_text(one)}" for name, one in fields.items() if _is_plain(one)), key=len)
+        return " · ".join(plain) or _text(self.item.output)
 
     def take(self, event: HistoryEvent) -> None:
         """Take in an event of the item: its start, or its end."""
@@ -68,6 +70,14 @@ class ShownResult:
             "path": item.path,
         }
         return ResultRow(lead, item.output, {}, tail)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is not None and not isinstance(value, dict | list)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def results_csv(run: str, results: Sequence[ShownResult]) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.evaluations.exports.table import experiment_csv
+from llm_do_temporal.client.record.results import ShownResult
 from llm_do_temporal.client.record.tables import MOST_COLUMNS, ResultRow, csv_text
+from llm_do_temporal.client.views.items import Item
 from tests.unit.client.evaluations.example_records import HOSTILE, example_record
 
 
@@ -84,6 +86,27 @@ def test_each_key_of_a_structured_output_is_a_column() -> None:
 @pytest.mark.parametrize("outputs", [[{"a": 1}, "text"], [{}], [{str(n): n for n in range(MOST_COLUMNS + 1)}], [[1]]])
 def test_outputs_of_other_shapes_are_one_column(outputs: list[Any]) -> None:
     assert list(table_of(*outputs)[0]) == ["item", "output", "cost_usd"]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("Done.\n", "Done.\n"),
+        (None, ""),
+        (0, "0"),
+        (
+            {"summary": "Long enough.", "verdict": "go", "sure": False, "parts": [1], "none": None},
+            "verdict: go · sure: false · summary: Long enough.",
+        ),
+        ({"parts": [1]}, '{"parts": [1]}'),
+        ([1, "é"], '[1, "é"]'),
+    ],
+)
+def test_a_result_is_shown_in_few_words(output: Any, words: str) -> None:
+    item = Item("a", "main/item-1", output=output)
+    assert ShownResult(item, (), None).words == words
+    item.fail("ModelFailed", "no answer")
+    assert ShownResult(item, (), None).words == "no answer"
 
 
 def test_an_experiment_has_a_row_for_each_repeat_with_its_scores() -> None:
