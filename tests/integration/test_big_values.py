@@ -12,11 +12,13 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.record.results import read_results
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
 from llm_do_temporal.testing import call, scripted
+from tests.support.runs.batch_items import batch_of
 from tests.support.runs.garbage import blobs_of, collect_garbage, plant_garbage
 from tests.support.runs.place import Place
 
@@ -69,6 +71,20 @@ async def test_a_client_without_the_blob_store_says_what_it_cannot_read(
     told = [event.data["text"] async for event in place.client.follow(run).events() if event.type == "turn.completed"]
     assert told == [LARGE]
     assert (await place.client.view(run)).usage.requests == 1
+
+
+async def test_a_table_says_which_results_are_not_at_hand(place: Place, server: WorkflowEnvironment) -> None:
+    place.worker("main", scripted(LARGE))
+    batch = await place.start("main", prompt="", batch=batch_of("a"))
+    large = await place.start("main", LARGE)
+    for run in (batch, large):
+        await place.client.result(run)
+    (whole,) = await read_results(place.client.temporal, batch)
+    (other,) = await read_results(server.client, batch)
+    assert (whole.item.output, other.item.output) == (LARGE, KEPT_OUTSIDE)
+    assert [one.item.output for one in await read_results(place.client.temporal, large)] == [LARGE]
+    with pytest.raises(UsageError, match="kept in the blob store of its workshop"):
+        await read_results(server.client, large)
 
 
 async def test_a_question_with_large_arguments_is_shown_whole_and_answered(

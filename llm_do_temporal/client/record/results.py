@@ -20,8 +20,12 @@ from llm_do_temporal.client.history.payloads import as_object
 from llm_do_temporal.client.record.facts import RunFacts, facts_at_start
 from llm_do_temporal.client.record.tables import ResultRow, csv_text
 from llm_do_temporal.client.views.items import Item, results_of
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import item_path
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
+
+_NOT_HERE = "what the run was given is kept in the blob store of its workshop, which is not at hand here"
 
 
 @dataclass
@@ -86,12 +90,17 @@ def results_csv(run: str, results: Sequence[ShownResult]) -> str:
 
 
 async def read_results(client: Client, run: str) -> list[ShownResult]:
-    """Return the results of a run, in the order of its items. Raises RPCError and KeyMismatch."""
+    """Return the results of a run, in the order of its items.
+
+    Raises RPCError, KeyMismatch, and UsageError where the values of the run are kept in a blob store that is not here.
+    """
     results: dict[str, ShownResult] = {}
     is_batch = False
     async for event in read_chain(client, run, None, wait=False):
         if event.HasField("workflow_execution_started_event_attributes") and not is_batch:
             facts = facts_at_start(event)
+            if facts.prompt == KEPT_OUTSIDE:
+                raise UsageError(_NOT_HERE, next_step="Name the workshop with --workshop DIR, where its blob store is.")
             is_batch = bool(facts.items)  # a run that reads its items itself goes on as new with them
             results = _of_items(run, facts) if is_batch else results or _of_run(run, facts)
         found = results.get(_workflow_of(event) or ("" if is_batch else run))

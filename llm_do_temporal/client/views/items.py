@@ -16,6 +16,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.cuts import cut_reason
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
 _OPEN = "not done"
 _CANCELLED = (
@@ -72,7 +73,9 @@ class Item:
 
     def _complete(self, payloads: Sequence[Payload]) -> None:
         result = first_object(payloads)
-        self.status, self.output, self.usage = "completed", result.get("output"), _usage(result.get("usage"))
+        is_here = not any(map(is_kept_outside, payloads))
+        self.output = result.get("output") if is_here else KEPT_OUTSIDE
+        self.status, self.usage = "completed", _usage(result.get("usage"))
         self.truncated = cut_reason(result.get("truncated"))
 
     def _take_failure(self, failure: Failure) -> None:
