@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
 from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.programs import BesidePage, Late
+from llm_do_temporal.ui.security.kept import KeptPage, LinkAccess
 from llm_do_temporal.ui.security.options import Admission, admitted
 from llm_do_temporal.ui.security.settings import UiSettings
 
@@ -35,19 +37,25 @@ class PageOptions:
 
     host: str = "127.0.0.1"
     port: int | None = None
-    """Port to listen at; None is the usual one, or any other if that is in use, and 0 is any."""
+    """Port to listen at; None is the one of the last start, the usual one or any that is free; 0 is any."""
     admission: Admission = Admission()  # noqa: RUF009 - frozen
     allowed_hosts: tuple[str, ...] = ()
+    workshop: Path | None = None
+    """Workshop that keeps the key of sessions and the port, if there is one on this machine."""
 
 
 class PageServer(BoundServer):
     """The page at an address that is held from the beginning. Raises UsageError for options that cannot be used."""
 
     def __init__(self, options: PageOptions) -> None:
-        self._access, token = admitted(options.admission, options.host, what=_WHAT)
+        access, token = admitted(options.admission, options.host, what=_WHAT)
         check_names(options.host, options.allowed_hosts, what=_WHAT)
         self._undo_seconds = undo_seconds(os.environ)
-        super().__init__(_listen(options))
+        kept = KeptPage.of_workshop(options.workshop)
+        super().__init__(_listen(options, kept.ports))
+        user = access.owner(token) if token else None
+        self._access = LinkAccess(user, token, kept.key, self.port) if user and token else access
+        (kept if options.port is not None else kept.with_port(self.port)).keep(options.workshop)
         self._hosts = own_hosts(options.host, self.port, *options.allowed_hosts)
         self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, self.port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
@@ -73,10 +81,11 @@ class PageServer(BoundServer):
         await self._answer(page if build_api is None else BesidePage(page, Late(partial(build_api, self._hosts))))
 
 
-def _listen(options: PageOptions) -> socket.socket:
+def _listen(options: PageOptions, ports: tuple[int, ...]) -> socket.socket:
+    """Return the socket at the port that was asked for; else at the first of these and the usual one that is free."""
     if options.port is not None:
         return listen(options.host, options.port, what=_WHAT)
-    try:
-        return listen(options.host, DEFAULT_PORT, what=_WHAT)
-    except UsageError:
-        return listen(options.host, 0, what=_WHAT)
+    for port in (*ports, DEFAULT_PORT):
+        with suppress(UsageError):
+            return listen(options.host, port, what=_WHAT)
+    return listen(options.host, 0, what=_WHAT)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
@@ -16,6 +18,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security import attempts as counting
 from llm_do_temporal.ui.security.attempts import MAX_KNOWN, PER_ADDRESS, SECONDS, TOGETHER, Attempts
+from llm_do_temporal.ui.security.kept import SESSION_SECONDS, KeptPage, LinkAccess
 from llm_do_temporal.ui.security.middleware import MAX_FIELD_BYTES
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import Caller, TokenAccess
@@ -377,3 +380,130 @@ def _hidden(html: str) -> dict[str, str]:
     """The hidden fields of the one form of a page."""
     found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', html)
     return {name: value.replace("&amp;", "&") for name, value in found}
+
+
+NOW = 1_800_000_000.0
+
+
+def access_of(key: str = "k" * 64, *, port: int = 8234, at: float = NOW, token: str = ADA) -> LinkAccess:
+    return LinkAccess("ada", token, key, port, clock=lambda: at)
+
+
+def sees(access: LinkAccess, cookie: str | None) -> str | None:
+    visitor = access.visitor(Caller("", Headers({}), cookie))
+    return None if visitor is None else visitor.user
+
+
+COOKIE = cast("str", access_of().open_session(ADA))
+ENCODED, BEGAN, NONCE, SIGNATURE = COOKIE.split(".")
+NO_SESSIONS = (
+    *(None, "", ".", "...", "....", "a.b.c.d", SIGNATURE, f".{SIGNATURE}", COOKIE[:-1], f"{COOKIE}0", COOKIE.upper()),
+    *(f"{ENCODED}.{int(BEGAN) + 1}.{NONCE}.{SIGNATURE}", f"{ENCODED}.{BEGAN}.{NONCE}x.{SIGNATURE}"),
+    *(f"Ym9i.{BEGAN}.{NONCE}.{SIGNATURE}", f"{ENCODED}.{BEGAN}.{SIGNATURE}", f"{ENCODED}.{NONCE}.{SIGNATURE}"),
+    *(f"{ENCODED}.{BEGAN}.{NONCE}.{'0' * 64}", f"{ENCODED}.{BEGAN}.{NONCE}.\u00e4", "\udc80", session("ada")),
+)
+
+
+@pytest.mark.control
+def test_a_session_outlives_the_page_and_its_token() -> None:
+    assert sees(access_of(token=BOB), COOKIE) == "ada"
+    assert sees(access_of(at=NOW + SESSION_SECONDS - 1), COOKIE) == "ada"
+
+
+@pytest.mark.parametrize("cookie", NO_SESSIONS, ids=[str(number) for number in range(len(NO_SESSIONS))])
+def test_no_cookie_that_was_made_up_is_a_session_after_a_restart(cookie: str | None) -> None:
+    assert sees(access_of(token=BOB), cookie) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        access_of("j" * 64),  # that of another workshop
+        access_of(port=8235),  # a program at the old port hands the cookie on to the page at its new one
+        access_of(port=80),
+        access_of(at=NOW + SESSION_SECONDS),
+        access_of(at=NOW - 3_600),  # a clock that was ahead when the session began
+        LinkAccess("bob", ADA, "k" * 64, 8234, clock=lambda: NOW),
+    ],
+)
+def test_a_kept_session_opens_no_other_page_and_ends(other: LinkAccess) -> None:
+    assert sees(other, COOKIE) is None
+
+
+@pytest.mark.parametrize("token", ["", BOB, ADA[:-1], "k" * 64, COOKIE, SIGNATURE], ids=list("123456"))
+def test_the_link_of_an_earlier_start_signs_nobody_in(token: str) -> None:
+    assert access_of().open_session(token) is None
+
+
+def test_a_form_of_one_session_is_not_one_of_another_and_no_session() -> None:
+    other = cast("str", access_of().open_session(ADA))
+    forms = {one: access_of().visitor(Caller("", Headers({}), one)) for one in (COOKIE, other)}
+    csrf = {visitor.csrf for visitor in forms.values() if visitor is not None}
+    assert len(csrf) == 2
+    assert all(sees(access_of(), f"{ENCODED}.{BEGAN}.{NONCE}.{one}") is None for one in csrf)
+
+
+def _loosen(path: Path) -> None:
+    path.chmod(0o644)
+
+
+def _let_group_write(path: Path) -> None:
+    path.chmod(0o620)
+
+
+def _link(path: Path) -> None:
+    elsewhere = path.parent.parent / "elsewhere.json"
+    path.replace(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def _hard_link(path: Path) -> None:
+    os.link(path, path.parent.parent / "other.json")
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
+def _weak(path: Path) -> None:
+    path.write_text('{"key": "short"}')
+
+
+def _odd(path: Path) -> None:
+    path.write_text(f'{{"key": "{"k" * 64}", "ports": ["x"], "user": "bob"}}')
+
+
+def _huge(path: Path) -> None:
+    path.write_text(f'{{"key": "{"k" * 64}"{" " * 5_000}}}')
+
+
+def _foreign_folder(path: Path) -> None:
+    real = path.parent.parent / "real"
+    path.parent.rename(real)
+    path.parent.symlink_to(real)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_loosen, _let_group_write, _link, _hard_link, _pipe, _folder, _weak, _odd, _huge, _foreign_folder],
+)
+def test_a_key_that_others_could_know_or_choose_signs_no_session(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    first = KeptPage.of_workshop(tmp_path)
+    first.keep(tmp_path)
+    path = tmp_path / ".llm-do" / "page.json"
+    assert (KeptPage.of_workshop(tmp_path).key, path.stat().st_mode & 0o777) == (first.key, 0o600)
+    assert ADA not in path.read_text()
+    spoil(path)
+    second = KeptPage.of_workshop(tmp_path)
+    assert second.key not in (first.key, "short", "k" * 64)
+    assert second.ports == ()
+    second.keep(tmp_path)  # whatever is in its place, the page begins
+    if not path.parent.is_symlink() and not path.is_dir():
+        assert KeptPage.of_workshop(tmp_path).key == second.key
+        assert (path.is_symlink(), path.stat().st_mode & 0o777) == (False, 0o600)

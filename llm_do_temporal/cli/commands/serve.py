@@ -49,7 +49,7 @@ async def dev(
     ui_port
         Port of the Temporal UI, which is shown then; by default the server's port and 1000.
     page_port
-        Port of the web page; 8234 by default, or any other where that is in use.
+        Port of the web page; by default that of the last start, 8234, or any other where these are in use.
     no_page
         Do without the web page.
     """
@@ -71,7 +71,7 @@ async def dev(
     host = Host(HostSettings(workshop, kind="dev", port=port, ui=shown and shown.address))
     _stop_on_signals(host)
     elsewhere = names_server(location.connection())
-    page = None if no_page else PageServer(PageOptions(port=page_port))
+    page = None if no_page else PageServer(PageOptions(port=page_port, workshop=workshop))
     serving: set[asyncio.Task[None]] = set()
 
     def ready(info: HostInfo) -> None:

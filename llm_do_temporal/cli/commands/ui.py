@@ -38,7 +38,7 @@ async def ui(
     host
         Address to listen at; 127.0.0.1 by default. Beyond this machine a token file or a proxy must say who people are.
     port
-        Port to listen at; 8234 by default, or any other where that is in use.
+        Port to listen at; by default that of the last start, 8234, or any other where these are in use.
     token_file
         Who may come in: a file with lines `name: token`. Decisions record the name.
     trusted_header
@@ -58,7 +58,7 @@ async def ui(
 
     begin_telemetry()
     admission = Admission(token_file, trusted_header, trusted_proxy)
-    page = PageServer(PageOptions(host, port, admission, allowed_host))
+    page = PageServer(PageOptions(host, port, admission, allowed_host, location.local_workshop()))
     try:
         async with opened(location) as session:
             stop_when_told(page.stop)

@@ -83,11 +83,11 @@ class TokenAccess:
         """Return the user whose session the cookie belongs to; None for a wrong cookie."""
         session, _, signature = (caller.cookie or "").rpartition(".")
         encoded = session.partition(".")[0]
-        user = _decoded(encoded)
+        user = decoded_user(encoded)
         token = self._tokens.get(user or "")
-        if user is None or token is None or not is_same_text(signature, _sign(token, "session", session)):
+        if user is None or token is None or not is_same_text(signature, sign(token, "session", session)):
             return None
-        return Visitor(user, csrf=_sign(token, "csrf", session))
+        return Visitor(user, csrf=sign(token, "csrf", session))
 
     def owner(self, token: str) -> str | None:
         """Return the user of a token; None for a wrong token."""
@@ -99,8 +99,8 @@ class TokenAccess:
         user = self.owner(token)
         if user is None:
             return None
-        session = f"{base64.urlsafe_b64encode(user.encode()).decode()}.{secrets.token_urlsafe(16)}"
-        return f"{session}.{_sign(token, 'session', session)}"
+        session = f"{encoded_user(user)}.{secrets.token_urlsafe(16)}"
+        return f"{session}.{sign(token, 'session', session)}"
 
 
 class ProxyAccess:
@@ -118,7 +118,7 @@ class ProxyAccess:
         user = named[0].strip() if len(named) == 1 else ""
         if caller.peer not in self._proxies or not user or len(user) > MAX_USER_CHARS or not user.isprintable():
             return None
-        return Visitor(user, csrf=_sign(self._key, "csrf", user))
+        return Visitor(user, csrf=sign(self._key, "csrf", user))
 
     def owner(self, token: str) -> str | None:
         """Return None: no token opens this access."""
@@ -166,11 +166,18 @@ def _read_line(path: Path, number: int, line: str) -> tuple[str, str]:
     return user, token
 
 
-def _sign(key: str, purpose: str, text: str) -> str:
+def sign(key: str, purpose: str, text: str) -> str:
+    """Return the signature of a text, which counts for one purpose only."""
     return hmac.new(key.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
 
 
-def _decoded(encoded: str) -> str | None:
+def encoded_user(user: str) -> str:
+    """Return a name as a session has it."""
+    return base64.urlsafe_b64encode(user.encode()).decode()
+
+
+def decoded_user(encoded: str) -> str | None:
+    """Return the name in a session; None where there is none."""
     try:
         return base64.b64decode(encoded, altchars=b"-_", validate=True).decode()
     except ValueError:

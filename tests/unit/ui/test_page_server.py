@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import stat
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui import page_server
 from llm_do_temporal.ui.page_server import PageOptions, PageServer
 from llm_do_temporal.ui.security.options import Admission
 
@@ -74,3 +77,53 @@ def test_a_page_for_every_address_goes_by_the_name_it_was_given(tokens: Path) ->
     page = PageServer(options)
     page.stop()
     assert page.address.startswith("http://approvals.example.com:")
+
+
+def started(workshop: Path, **more: object) -> PageServer:
+    page = PageServer(PageOptions(workshop=workshop, **more))  # pyright: ignore[reportArgumentType]
+    page.stop()
+    return page
+
+
+def port_of(page: PageServer) -> int:
+    return urlsplit(page.link).port or 0
+
+
+def test_after_a_restart_the_page_has_its_port_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as usual:
+        monkeypatch.setattr(page_server, "DEFAULT_PORT", usual.getsockname()[1])
+        first = port_of(started(tmp_path))
+    assert first != page_server.DEFAULT_PORT
+    assert port_of(started(tmp_path)) == first, "the usual port is free now, and links name the other one"
+    with socket.create_server(("127.0.0.1", first)):
+        second = port_of(started(tmp_path))
+    assert second == page_server.DEFAULT_PORT
+    assert port_of(started(tmp_path)) == first, "the port that others had for a while is not forgotten"
+    given = port_of(started(tmp_path, port=0))
+    kept = tmp_path / ".llm-do" / "page.json"
+    assert json.loads(kept.read_text())["ports"] == [first, second]
+    assert given not in (first, second)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_only_a_few_ports_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[socket.socket] = []
+    try:
+        for _ in range(7):
+            page = started(tmp_path)
+            taken.append(socket.create_server(("127.0.0.1", port_of(page))))
+            monkeypatch.setattr(page_server, "DEFAULT_PORT", port_of(page))
+    finally:
+        for one in taken:
+            one.close()
+    ports = json.loads((tmp_path / ".llm-do" / "page.json").read_text())["ports"]
+    assert len(ports) == 4
+    assert port_of(started(tmp_path)) == ports[0]
+
+
+def test_a_workshop_that_cannot_be_written_has_a_page_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".llm-do").write_text("no folder")
+    assert "token=" in started(tmp_path).link
+    assert "sign in again after a restart" in caplog.text
