@@ -16,6 +16,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.ui.bulk_decisions import BulkDecisions
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import place_words
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
@@ -95,14 +96,19 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = _TITLES.get(error.status_code, "Refused")
     message = "There is no such page." if error.status_code == 404 else error.detail
-    return render(request, "error.html", status=error.status_code, title=title, message=message, next_step=None)
+    place = place_words(request.scope["path"]) if error.status_code == 404 else ""
+    facts = {"title": title, "message": message, "next_step": None, "place": place}
+    return render(request, "error.html", status=error.status_code, **facts)
 
 
 async def _known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, LlmDoError)
     status = 404 if isinstance(error, UsageError) else 503 if isinstance(error, ConnectionFailed) else 500
-    title = {404: "Not found", 503: "No connection"}.get(status, "That did not work")
-    return render(request, "error.html", status=status, title=title, message=error.message, next_step=error.next_step)
+    title = {404: "Not found", 503: "The server does not answer"}.get(status, "That did not work")
+    place = place_words(request.scope["path"]) if status == 404 and request.method == "GET" else ""
+    message = error.message[:1].upper() + error.message[1:] + "."
+    facts = {"title": title, "message": message, "next_step": error.next_step, "place": place}
+    return render(request, "error.html", status=status, **facts)
 
 
 async def _unknown_error(request: Request, error: Exception) -> Response:

@@ -346,7 +346,8 @@ async def test_a_page_about_a_run_that_is_not_there_says_so(place: Place, tmp_pa
     for address in ("/runs/none/approvals/a1", "/runs/none/grants", "/runs/none/cancel"):
         page = await ada.open(address)
         assert page.status == 404
-        assert "there is no run 'none'" in page.text
+        assert "There is no run 'none'." in page.text
+        assert page.text.index("Ask the person who sent it to you.") < page.text.index("llm-do-temporal list")
         assert str(tmp_path) not in page.html
 
 

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
+_PLACES = (
+    (("runs", "approvals"), "a request for approval"),
+    (("runs",), "a run"),
+    (("groups",), "a group of similar requests"),
+    (("schedules",), "a schedule"),
+    (("evaluations",), "an evaluation"),
+    (("outcomes",), "the outcome of a decision"),
+)
+"""Fixed parts of an address, which alternate with names, and words for what is there."""
+
+
+def place_words(path: str) -> str:
+    """Return words for what an address of this page leads to; empty where they would not help."""
+    parts = path.strip("/").split("/")
+    return next((words for fixed, words in _PLACES if len(parts) > 1 and tuple(parts[::2][: len(fixed)]) == fixed), "")
+
 
 def run_address(run: str) -> str:
     """Return the address of the page of a run."""

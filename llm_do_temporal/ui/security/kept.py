@@ -73,6 +73,8 @@ class LinkAccess:
     an old port gets nothing for the page at the new one, and it ends after SESSION_SECONDS.
     """
 
+    way = "link"
+
     def __init__(self, user: str, token: str, key: str, port: int, clock: Callable[[], float] = time.time) -> None:
         self._user = user
         self._token = token

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_do_temporal.request_bodies import limited
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import place_words
 from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
 from llm_do_temporal.ui.security.settings import UiSettings
@@ -119,7 +120,7 @@ class RequestGuard:
         cookie = self._settings.access.open_session(token)
         if user is None or cookie is None:
             self._attempts.was_wrong(peer_of(request))
-            return _sign_in_page(request, wrong=True) if visitor is None else _redirect(target)
+            return _sign_in_page(request, wrong=True, to=target) if visitor is None else _redirect(target)
         self._attempts.was_right(peer_of(request))
         if visitor is not None and visitor.user != user and not is_same_text(csrf, visitor.csrf):
             return _ask(request, token, target, visitor=visitor, becoming=user)
@@ -149,10 +150,15 @@ def cookie_name(request: Request) -> str:
     return f"llm-do-{port[1]}" if port else "llm-do"
 
 
-def _sign_in_page(request: Request, *, wrong: bool = False) -> Response:
+def _sign_in_page(request: Request, *, wrong: bool = False, to: str | None = None) -> Response:
+    """Return the page to sign in, which leads on to the address `to`; None: to the one that was asked for."""
     # A link in a mail or a chat brings no cookie along; following it once more, from here, does.
     again = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
-    return render(request, "sign_in.html", status=401, wrong=wrong, again=again)
+    if to is None:
+        to = _without_token(request) if request.method in SAFE_METHODS else "/"
+    to = to if _PLACE.fullmatch(to) and to.partition("?")[0] != SIGN_IN else "/"
+    way, place = request.app.state.settings.access.way, place_words(to.partition("?")[0])
+    return render(request, "sign_in.html", status=401, wrong=wrong, again=again, to=to, way=way, place=place)
 
 
 def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None = None, becoming: str = "") -> Response:

@@ -60,6 +60,9 @@ def is_same_text(one: str, other: str) -> bool:
 class Access(Protocol):
     """Way to know visitors."""
 
+    way: str
+    """How a person comes in: by a `link`, a `token` of their own, or a `proxy`."""
+
     def visitor(self, caller: Caller) -> Visitor | None:
         """Return the sender of the request; None for a sender who may not come in."""
         ...
@@ -75,6 +78,8 @@ class Access(Protocol):
 
 class TokenAccess:
     """Access by tokens: each user has one, and a session is a cookie signed with it."""
+
+    way = "token"
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = dict(tokens)
@@ -105,6 +110,8 @@ class TokenAccess:
 
 class ProxyAccess:
     """Access by a proxy, which names the user in a header. The header of any other caller means nothing."""
+
+    way = "proxy"
 
     def __init__(self, header: str, proxies: tuple[str, ...]) -> None:
         self._header = header

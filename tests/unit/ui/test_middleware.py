@@ -13,9 +13,10 @@ from starlette.testclient import TestClient
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES
+from llm_do_temporal.ui.security.kept import LinkAccess
 from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES
 from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import Caller, ProxyAccess, TokenAccess
+from llm_do_temporal.ui.security.users import Access, Caller, ProxyAccess, TokenAccess
 
 TOKEN = "t" * 24
 HOST = "127.0.0.1:8234"
@@ -243,3 +244,63 @@ def _csrf(client: TestClient) -> str:
     visitor = access.visitor(Caller("", Headers({}), cookie))
     assert visitor is not None
     return visitor.csrf
+
+
+def test_who_signs_in_is_led_to_what_the_link_was_about(stranger: TestClient) -> None:
+    asked = stranger.get(f"{PAGE}?sent=1")
+    assert "Your link leads to a request for approval" in asked.text
+    assert f'name="to" value="{PAGE}?sent=1"' in asked.text
+    wrong = stranger.post("/sign-in", data={"token": "wrong", "to": PAGE}, headers=ORIGIN)
+    assert (wrong.status_code, "That token is not known here." in wrong.text) == (401, True)
+    assert f'name="to" value="{PAGE}"' in wrong.text
+    right = stranger.post("/sign-in", data={"token": TOKEN, "to": PAGE}, headers=ORIGIN)
+    assert (right.status_code, right.headers["location"]) == (303, PAGE)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/sign-in", "//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "", "/\u00e4"],
+)
+def test_signing_in_leads_to_no_other_page(stranger: TestClient, place: str) -> None:
+    wrong = stranger.post("/sign-in", data={"token": "wrong", "to": place}, headers=ORIGIN)
+    assert 'name="to" value="/"' in wrong.text
+    right = stranger.post("/sign-in", data={"token": TOKEN, "to": place}, headers=ORIGIN)
+    assert right.headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    ("access", "words", "absent"),
+    [
+        (TokenAccess({"ada": TOKEN}), "ask the person who runs this page", "<code>ui</code>"),
+        (LinkAccess("ada", TOKEN, "k" * 64, 8234), "Open your sign-in link in this browser", "password of your own"),
+        (ProxyAccess("X-User", ("10.0.0.5",)), "Your organisation's sign-in lets you in", "Token"),
+    ],
+)
+def test_people_without_a_terminal_read_first_what_they_can_do(access: Access, words: str, absent: str) -> None:
+    app = build_app(UiSettings(access, (HOST,)), NOWHERE)
+    with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False) as browser:
+        text = browser.get("/runs/r", headers={"sec-fetch-site": "none"}).text.replace("&#39;", "'")
+        assert words in text
+        assert absent not in text
+        assert "Your link leads to a run;" in text
+        assert text.find("<code>") in (-1, *range(text.index(words), len(text)))
+        old = browser.get("/runs/r?token=old", headers={"sec-fetch-site": "none"})
+        assert "This sign-in link does not work any more" in old.text
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/runs/r/nothing", "Your link leads to a run, which is not here."),
+        ("/groups/k/nothing", "Your link leads to a group of similar requests"),
+        ("/runs/r/approvals/a1/nothing", "Your link leads to a request for approval"),
+        ("/nothing", "There is no such page."),
+        ("/runs/<b>\u202e/x", "Your link leads to a run"),
+    ],
+)
+def test_a_page_that_is_not_there_says_what_the_link_was_about(ada: TestClient, path: str, words: str) -> None:
+    answer = ada.get(path)
+    assert answer.status_code == 404
+    assert words in answer.text
+    assert ("Ask the person who sent it" in answer.text) is (path != "/nothing")
+    assert "<b>" not in answer.text
