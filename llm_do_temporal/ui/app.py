@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -97,7 +98,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     title = _TITLES.get(error.status_code, "Refused")
     message = "There is no such page." if error.status_code == 404 else error.detail
     place = place_words(request.scope["path"]) if error.status_code == 404 else ""
-    facts = {"title": title, "message": message, "next_step": None, "place": place}
+    facts: dict[str, Any] = {"title": title, "message": message, "next_step": None, "place": place}
     return render(request, "error.html", status=error.status_code, **facts)
 
 
@@ -107,7 +108,7 @@ async def _known_error(request: Request, error: Exception) -> Response:
     title = {404: "Not found", 503: "The server does not answer"}.get(status, "That did not work")
     place = place_words(request.scope["path"]) if status == 404 and request.method == "GET" else ""
     message = error.message[:1].upper() + error.message[1:] + "."
-    facts = {"title": title, "message": message, "next_step": error.next_step, "place": place}
+    facts: dict[str, Any] = {"title": title, "message": message, "next_step": error.next_step, "place": place}
     return render(request, "error.html", status=status, **facts)
 
 

@@ -18,6 +18,7 @@ from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.ui.content.titles import group_title
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import PHONE_PIXELS, assert_accessible
 from tests.support.people.office import Office, office_in, write
@@ -68,10 +69,10 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
     group = await equal_questions(office, name)
     ada = await office.person(java_script_enabled=scripts, color_scheme="dark" if scripts else "light", **PHONE)
     await ada.goto(office.link)
-    await expect(ada.get_by_role("link", name=f"{RUNS * WRITES} similar: {group.title}")).to_be_visible()
+    await expect(ada.get_by_role("link", name=f"{RUNS * WRITES} similar: {group_title(group.title)}")).to_be_visible()
     if scripts:
         await assert_accessible(ada, [PHONE_PIXELS])
-    await ada.get_by_role("link", name=f"{RUNS * WRITES} similar: {group.title}").click()
+    await ada.get_by_role("link", name=f"{RUNS * WRITES} similar: {group_title(group.title)}").click()
     await ada.wait_for_url(f"{office.link}/groups/{group.key}*")  # keys are heard once the page's scripts have run
     ticked = [ada.get_by_label(f"write_file /{name}/{number}-1.md") for number in range(RUNS)]
     if scripts:

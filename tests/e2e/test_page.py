@@ -55,7 +55,7 @@ async def test_a_link_in_a_message_leads_whoever_is_signed_in_to_the_approval(of
     address = await office.asking("linked", [write("/linked.txt", "x")])
     await ada.goto(f"data:text/html,<a href='{address}'>an approval is needed</a>")
     await ada.get_by_role("link").click()
-    await expect(ada.get_by_role("heading", level=1)).to_have_text("write_file /linked.txt (1 bytes)")
+    await expect(ada.get_by_role("heading", level=1)).to_have_text("Write the file /linked.txt (1 bytes)")
     await office.client.cancel("linked")
 
 
@@ -167,7 +167,9 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     await office.listed(run, 3)
     ada = await office.person(viewport={"width": 390, "height": 844})
     await ada.goto(f"{office.approval(run)}?run={run}")
-    await expect(ada).to_have_title(re.compile(r"\(3\) a1 write_file /flow-\d.txt \(400 bytes\)"))
+    await expect(ada).to_have_title(
+        re.compile(r"\(3\) Write the file /flow-\d.txt \(400 bytes\) .* wants your approval")
+    )
     await ada.keyboard.press("o")
     await ada.keyboard.press("a")
     await expect(ada.get_by_role("button", name="Approve a1")).to_be_in_viewport()

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 from llm_do_temporal.client.decisions import seconds_until
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.tally import answered
+from llm_do_temporal.ui.content.titles import entry_title, group_title, question_title, tells_more
 from llm_do_temporal.ui.content.urls import (
     approval_address,
     case_address,
@@ -144,6 +145,8 @@ def _make_environment() -> Environment:
         schedule_address,
     ):
         environment.globals[address.__name__] = cast("Any", address)
+    for title in (entry_title, group_title, question_title, tells_more):
+        environment.globals[title.__name__] = cast("Any", title)
     environment.globals["answered"] = cast("Any", answered)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)
     return environment

@@ -19,6 +19,7 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.ui.content.last_answer import ANSWERED_LAST
 from llm_do_temporal.ui.content.tally import TALLY, with_one_less, with_one_more
+from llm_do_temporal.ui.content.titles import entry_title
 from llm_do_temporal.ui.content.urls import approval_address
 from llm_do_temporal.ui.pages.inbox import FILTERS, passes, wanted_of
 
@@ -145,7 +146,7 @@ async def tell_waiting(request: Request) -> Response:
     if newest is not None:
         told = {
             "address": approval_address(newest.run, newest.id),
-            "summary": made_visible(newest.summary, keep=""),
+            "summary": made_visible(entry_title(newest), keep=""),
             "asked": newest.asked_at.isoformat(),
         }
     return JSONResponse({"waiting": len(entries), "newest": told})

@@ -29,7 +29,7 @@ SCRIPT = "<script>alert(1)</script>"
 def entry(number: int, **more: Any) -> InboxEntry:
     cells = {"path": f"/notes/{number}.md", "content": "x"}
     facts: dict[str, Any] = {"run": f"run-{number % 3}", "run_worker": "boss", "started_by": "ann", "id": f"a{number}"}
-    facts |= {"worker": "boss", "path": "main", "tool": "write_file", "summary": f"call {number}."}
+    facts |= {"worker": "boss", "path": "main", "tool": "write_file", "summary": f"wish {number}."}
     facts |= {"asked_at": NOW + timedelta(seconds=number), "deadline": None, "votes": 0, "quorum": 1}
     facts |= {"approvers": (), "task": f"task {number % 3}", "digest": f"digest-{number}"}
     facts |= {"group": CallGroup(key=KEY, title="write_file *.md in /notes", cells=cells)}
@@ -79,14 +79,14 @@ def waiting() -> Waiting:
 async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(waiting: Waiting) -> None:
     page = await (ada := await browser(waiting)).open("/")
     assert "13 calls wait for a person" in page.text
-    assert "12 similar: write_file *.md in /notes They differ in path (12 values)." in page.text
+    assert "12 similar: Write files: *.md in /notes They differ in path (12 values)." in page.text
     assert "of 3 runs oldest asked" in page.text
-    assert "call 0." in page.text
-    assert "call 11." not in page.text
+    assert "wish 0." in page.text
+    assert "wish 11." not in page.text
     assert "7 more in the table" in page.text
-    assert "shell make" in page.text
+    assert "Run the command make" in page.text
     each = await ada.open("/?view=each")
-    assert all(f"call {number}." in each.text for number in range(12))
+    assert all(f"wish {number}." in each.text for number in range(12))
     assert "similar:" not in each.text
 
 
@@ -118,7 +118,7 @@ async def test_an_entry_names_the_run_by_its_task_and_no_two_look_equal() -> Non
 async def test_a_count_of_the_oldest_runs_alone_says_so(waiting: Waiting) -> None:
     waiting.further = 7
     assert (
-        "12+ similar: write_file *.md in /notes They differ in path (12 values). of 3+ runs"
+        "12+ similar: Write files: *.md in /notes They differ in path (12 values). of 3+ runs"
         in (await (await browser(waiting)).open("/")).text
     )
 
@@ -257,7 +257,7 @@ async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(
 async def test_a_group_of_one_run_names_it_by_its_task_once() -> None:
     ada = await browser(Waiting([entry(number, run="only", task="tidy up") for number in range(4)]))
     assert (
-        "4 similar: write_file *.md in /notes They differ in path (4 values). of tidy up only oldest asked"
+        "4 similar: Write files: *.md in /notes They differ in path (4 values). of tidy up only oldest asked"
         in (await ada.open("/")).text
     )
     table = await ada.open(f"/groups/{KEY}")

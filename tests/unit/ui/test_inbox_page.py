@@ -48,7 +48,7 @@ def entries(count: int, runs: int) -> list[InboxEntry]:
             worker="boss" if number % 2 else "helper",
             path="main",
             tool="write_file",
-            summary=f"call {number}.",
+            summary=f"wish {number}.",
             asked_at=NOW + timedelta(seconds=number),
             deadline=None,
             votes=0,
@@ -121,8 +121,8 @@ async def test_a_filter_with_many_values_is_typed(runs: int, *, is_typed: bool) 
     assert ('<input id="filter-run" name="run" type="search" value="">' in page.html) is is_typed
     assert ('<select id="filter-run"' in page.html) is not is_typed
     filtered = await opened(Waiting(entries(runs, runs=runs)), "/?run=run-7")
-    assert "call 7." in filtered.text
-    assert "call 8." not in filtered.text
+    assert "wish 7." in filtered.text
+    assert "wish 8." not in filtered.text
 
 
 async def test_the_page_says_that_there_are_more_runs_than_it_shows() -> None:

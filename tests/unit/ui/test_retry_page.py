@@ -81,7 +81,7 @@ async def test_a_form_without_its_key_starts_nothing() -> None:
     browser = await browser_at(ended)
     page = await browser.open("/runs/decks/retry")
     (form,) = [form for form in page.forms if form.action.endswith("/retry")]
-    assert "this form is not complete" in (await browser.send(page, form, without="key")).text
+    assert "This form is not complete" in (await browser.send(page, form, without="key")).text
     assert ended.started == {}
 
 
