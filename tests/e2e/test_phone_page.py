@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.groups import read_groups
+from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.office import Office, office_in, write
 
@@ -122,3 +124,20 @@ async def test_a_thumb_reaches_the_buttons_that_decide(office: Office, group: st
             assert box["y"] + box["height"] <= size[1], name
             assert box["x"] >= 0, name
             assert box["x"] + box["width"] <= size[0], name
+
+
+async def test_words_from_right_to_left_do_not_change_the_order_around_them(office: Office, group: str) -> None:
+    """The id of a run is behind its task, and what is said of a request is behind its title."""
+    prompt = json.dumps([[write(f"/{HEBREW * 9}.txt", HEBREW)]], ensure_ascii=False)
+    await office.client.start(StartRunInput(worker="clerk", prompt=prompt), run="2026")
+    await office.asks("2026", "a1")
+    await office.listed("2026", 1)
+    ada = await office.person(viewport={"width": 1280, "height": 800})
+    await ada.goto(f"{office.link}/?run=2026")
+    card = ada.locator(".card")
+    task, run = await card.locator("q").bounding_box(), await card.get_by_role("link", name="2026").bounding_box()
+    assert task is not None
+    assert run is not None
+    assert task["y"] < run["y"] + run["height"]
+    assert run["y"] < task["y"] + task["height"]
+    assert task["x"] + task["width"] <= run["x"]

@@ -35,7 +35,7 @@ def test_a_title_says_what_is_wanted(tool: str, summary: str, args: dict[str, st
 
 def test_a_title_does_not_hide_that_there_is_more() -> None:
     """Attack: the argument that matters is the fourth one, stands behind a long one, or there was no room for it."""
-    many = dict.fromkeys(("a", "b", "c", "to"), "x")
+    many = {"a": "x", "b": "x", "c": "x", "to": "x"}
     assert request_title("send", "send {}", many) == "Send (a: x, b: x, c: x, …)"
     assert request_title("send", "send {}", {"to": "x" * 400}) == f"Send to {'x' * 48}…"
     assert request_title("send", "send {}", {"to": "ann"}, is_whole=False) == "Send to ann, …"
