@@ -335,7 +335,7 @@ async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -
     service.send_signal(signal.SIGKILL)
     service.wait()
     ada = await office.person()
-    await expect(ada.get_by_role("link", name="write_file /alone.txt (13 bytes)")).to_be_visible()
+    await expect(ada.get_by_role("link", name="Write the file /alone.txt (13 bytes)")).to_be_visible()
     await ada.goto(address)
     await ada.get_by_role("button", name="Approve", exact=True).click()
     await expect(ada.get_by_role("status")).to_contain_text("No worker service has answered yet")

@@ -38,7 +38,7 @@ async def test_two_parts_are_rejected_with_a_comment_and_the_second_review_has_o
     await office.client.start(StartRunInput(worker="editor", prompt=json.dumps(turns)), run="novel")
     await office.asks("novel", "a1")
     ada = await office.person()
-    await ada.get_by_role("link", name=re.compile("^review 1: 2 changes")).click()
+    await ada.get_by_role("link", name=re.compile("^Review 1: 2 changes")).click()
     parts = ada.get_by_role("checkbox", name=re.compile("^Accept @@"))
     await expect(parts).to_have_count(3)
     await assert_accessible(ada)

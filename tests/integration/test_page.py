@@ -44,7 +44,7 @@ async def test_the_inbox_lists_what_waits_and_filters_it(place: Place) -> None:
     run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
     await place.pending(run, 2)
     ada = await signed_in_browser(place)
-    page = await inbox(ada, f"/?run={run}", "write_file /a.txt (2 bytes)", "write_file /b.txt (2 bytes)")
+    page = await inbox(ada, f"/?run={run}", "Write the file /a.txt (2 bytes)", "Write the file /b.txt (2 bytes)")
     assert page.html.index(f"/runs/{run}/approvals/a1") < page.html.index(f"/runs/{run}/approvals/a2")
     found = await ada.open(f"/?run={run}&text=B.TXT")
     assert "/b.txt" in found.text

@@ -61,7 +61,7 @@ class Access(Protocol):
     """Way to know visitors."""
 
     way: str
-    """How a person comes in: by a `link`, a `token` of their own, or a `proxy`."""
+    """Thing that lets a person in: a `link`, a `token` of their own, or a `proxy`."""
 
     def visitor(self, caller: Caller) -> Visitor | None:
         """Return the sender of the request; None for a sender who may not come in."""

@@ -100,8 +100,9 @@ async def test_the_page_says_how_many_contents_are_approved() -> None:
     page = await ada.open(f"/groups/{KEY}")
     assert f"12 differ in {words}." in page.text
     assert f"12 differ in {words}." in (await ada.send(page, page.form(scope="group"), what="approve-all")).text
-    ticked = json.dumps(["run-1", "a4", "digest-4"]), json.dumps(["run-1", "a7", "digest-7"])
-    two = await ada.send(page, page.form(scope="group"), what="approve", question=ticked)
+    ticked = [("question", json.dumps(["run-1", f"a{one}", f"digest-{one}"])) for one in (4, 7)]
+    fields = page.form(scope="group").fields.items()
+    two = await ada.send_pairs(page, page.form(scope="group"), [*fields, ("what", "approve"), *ticked])
     assert "2 differ in path (2 values) and <b>t \\u202e (2 values)." in two.text
     same = CallGroup(key=KEY, title="t", cells=cells[0])
     ada = await browser(Waiting([entry(number, group=same) for number in range(2)]))
