@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.groups import all_lines, check_unnamed_run
-from llm_do_temporal.cli.output import print_json
+from llm_do_temporal.cli.output import WAITING, print_json
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import format_table, width_of
-from llm_do_temporal.cli.terminal.attend import WAITING
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.decisions import Fate, counted, with_asked_again
 from llm_do_temporal.client.groups import QuestionGroup, read_group, read_run
@@ -39,7 +38,9 @@ _VERBS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject"}
 
 
 async def decide_several(location: Location, run: str | None, several: Several, decision: Decision) -> int:
-    """Decide all questions of a run, or of a group; return the exit code: 0 where each was taken, or is on its way."""
+    """Decide all questions of a run, or of a group; return the exit code.
+
+    0: each was taken, or is on its way; WAITING: each was taken, and calls are asked about again."""
     if several.all and several.group is not None:
         raise UsageError("--all is about one run and --group about all; give one of them")
     if several.group is not None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from llm_do_temporal.messages.budget import Saved, Usage
     from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 
+WAITING = 3
+"""Exit code of a command that leaves because a person is needed."""
 _COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")
 Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
 

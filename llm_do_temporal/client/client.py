@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import WorkflowNotReady, ended_with, refuses_attributes, translated
+from llm_do_temporal.client.connection.errors import ended_with, refuses_attributes, translated
+from llm_do_temporal.client.connection.executions import signal_read, update_read
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.history.events import read_chain, read_events
@@ -61,8 +60,6 @@ from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.telemetry import start_span
 
-UPDATE_SECONDS = 8
-"""Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
 _NAMED_CHARS = 60
 """Most characters of a worker's name in an id, and of an id in an error."""
 
@@ -256,24 +253,22 @@ class LlmDoClient:
         summary = await self.status(run)
         if summary.ended_at is not None:
             raise UsageError(f"run '{run}' has ended: {summary.status}; its grants ended with it")
-        async with translated(run):
-            await self._handle(run).signal(REVOKE_GRANT_SIGNAL, RevokeGrantInput(id=approval_id, by=by))
+        info, _ = await self._read(run)
+        await self._tell(info, RevokeGrantInput(id=approval_id, by=by), signal=REVOKE_GRANT_SIGNAL)
 
-    async def decide(self, run: str, decision: Decision) -> Approval | None:
+    async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
         """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused.
 
         For one without an id the run's history is read for the question that waits; where none or several do, it is
         refused. Raises UsageError where the history needs values that are out of reach here.
 
-        One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect."""
+        One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect.
+
+        It reaches the run that is read here, and no later one with its id. `is_sent_only`: no answer is waited for."""
         info, listed = await self._read(run)
         if decision.id is None:
             decision = decision.model_copy(update={"id": await self._meant(run, decision, info, listed)})
-        taken = await self._update_desk(run, DECIDE_UPDATE, decision)
-        if taken is None:
-            async with translated(run):
-                await self._handle(run).signal(DECIDE_SIGNAL, decision)
-        return taken
+        return await self._tell(info, decision, update="" if is_sent_only else DECIDE_UPDATE, signal=DECIDE_SIGNAL)
 
     async def _read(self, run: str) -> tuple[WorkflowExecutionInfo, RunListing]:
         """Return what the server keeps of the run, and its memo as it is read here. Raises KeyMismatch.
@@ -301,42 +296,42 @@ class LlmDoClient:
 
         None: it was sent, but no worker service answered yet. Raises DecisionRefused where that is too late, or
         somebody else has decided."""
-        await self._read(run)
-        approval = await self._update_desk(run, UNDO_UPDATE, undo)
-        if approval is None:
-            async with translated(run):
-                await self._handle(run).signal(UNDO_SIGNAL, undo)
-        return approval
+        info, _ = await self._read(run)
+        return await self._tell(info, undo, update=UNDO_UPDATE, signal=UNDO_SIGNAL)
 
     async def let_take_effect(self, run: str, undo: UndoInput) -> Approval | None:
         """Let a held decision take effect at once; None: no worker service answered, and it takes effect in its time.
 
         Raises DecisionRefused."""
-        await self._read(run)
-        return await self._update_desk(run, EFFECT_UPDATE, undo)
+        info, _ = await self._read(run)
+        return await self._tell(info, undo, update=EFFECT_UPDATE)
 
-    async def _update_desk(self, run: str, update: str, message: Decision | UndoInput) -> Approval | None:
-        """Return the answer of the desk to an update; None where no worker service answers. Raises DecisionRefused."""
-        handle = self._handle(run)
+    async def _tell(
+        self,
+        info: WorkflowExecutionInfo,
+        message: Decision | UndoInput | RevokeGrantInput,
+        *,
+        update: str = "",
+        signal: str = "",
+    ) -> Approval | None:
+        """Send news to the desk of the run that was read, as an update, and as a signal where nobody answers."""
         try:
-            async with translated(run):
-                return await handle.execute_update(
-                    update, message, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
-                )
-        except WorkflowUpdateFailedError as failure:
-            text = str(failure.cause or failure)
-            if isinstance(failure.cause, ApplicationError):
-                text = failure.cause.message
-            raise DecisionRefused(text) from failure
+            taken = None
+            if update and not isinstance(message, RevokeGrantInput):
+                taken = await update_read(self.temporal, info, update, message)
+            if taken is None and signal:
+                await signal_read(self.temporal, info, signal, message)
         except UsageError as error:
             # The server says "not found" of a run that has ended, too.
-            raise await self._too_late(run, message.id) from error
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, WorkflowNotReady):
-            return None
+            raise await self._too_late(info.execution.workflow_id, message.id) from error
+        return taken
 
     async def _too_late(self, run: str, question: str | None) -> DecisionRefused:
         """Return the refusal of a decision for a run that has ended: it says who was first, where somebody was."""
-        ended = f"run '{run}' has ended: {(await self.status(run)).status}"
+        summary = await self.status(run)
+        if summary.ended_at is None:
+            return DecisionRefused(f"run '{run}' was started again since it was read; look at what it asks now")
+        ended = f"run '{run}' has ended: {summary.status}"
         questions = [] if question is None else await self.questions(run)
         asked = next((one for one in questions if one.id == question), None)
         if asked is None or asked.verdict is None:

@@ -21,7 +21,6 @@ from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, UndoInput, Verdict
-from llm_do_temporal.messages.base import DECIDE_SIGNAL
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
@@ -32,6 +31,8 @@ RUNS_AT_ONCE = 16
 AGAIN_SECONDS = 5
 """Longest time that is waited for what becomes of a call that was agreed to."""
 _SHELL = "shell"
+_LOOKS = ("preview ", "find ")
+"""Beginnings of the lines of activities that look at files for a question."""
 _RUN_ENDS = frozenset(f"run.{status.replace(' ', '_')}" for status in ENDS.values())
 NOT_AS_SHOWN = "it asks about something else than what was shown"
 """Reason why a decision does not count whose digest is not that of the question."""
@@ -197,7 +198,7 @@ def may_be_asked_again(approval: Approval) -> bool:
 
 
 class _Watch:
-    """What becomes of calls that were agreed to, one event of their run after the other."""
+    """Follower of calls that were agreed to, through the events of their run."""
 
     def __init__(self, approvals: set[str]) -> None:
         self.again: set[str] = set()
@@ -208,9 +209,7 @@ class _Watch:
         self._open: dict[str, set[str]] = defaultdict(set)
         """Approvals whose calls go on, by the paths of their invocations."""
         self._done: dict[str, int] = defaultdict(int)
-        """Effects since, by these paths."""
-        self._failed: set[str] = set()
-        """Paths where an effect failed since: what is done there after it may be the preview of a question."""
+        """Effects that they have had since, by these paths."""
 
     @property
     def is_over(self) -> bool:
@@ -226,13 +225,12 @@ class _Watch:
         elif event.type == "approval.requested" and event.data.get("again") in going:
             self.again.add(event.data["again"])
             going.discard(event.data["again"])
-        elif event.type == "activity.failed" and going:
-            self._failed.add(event.path)
-        elif event.type == "activity.completed" and going and event.path not in self._failed:
+        elif event.type == "activity.completed" and going and not event.data["what"].startswith(_LOOKS):
             self._done[event.path] += 1
         # Effects of an invocation that go on side by side are not told apart, but they are counted.
         if event.type == "turn.started" or self._done[event.path] >= max(len(going), 1):
             going.clear()
+            self._done[event.path] = 0
         if event.type in _RUN_ENDS:
             self._unseen.clear()
             self._open.clear()
@@ -276,7 +274,8 @@ class _Sender:
         decision = self._decision.model_copy(update=named)
         try:
             if question.run in self._silent or (self._silent and not self._is_answered):
-                return await self._signal(question, decision)
+                await self._client.decide(question.run, decision, is_sent_only=True)
+                return QuestionOutcome(question, Fate.SENT, "")
             taken = await self._client.decide(question.run, decision)
         except DecisionRefused as refused:
             self._is_answered = True
@@ -292,14 +291,6 @@ class _Sender:
             return QuestionOutcome(question, Fate.SENT, "")
         self._is_answered = True
         return _taken(question, taken)
-
-    async def _signal(self, question: FrozenQuestion, decision: Decision) -> QuestionOutcome:
-        """Send the decision without waiting for an answer."""
-        await self._client.status(question.run)  # who has not the run's keys can tell it nothing
-        async with translated(question.run):
-            handle = self._client.temporal.get_workflow_handle(question.run)
-            await handle.signal(DECIDE_SIGNAL, decision)
-        return QuestionOutcome(question, Fate.SENT, "")
 
     async def _why(self, question: FrozenQuestion, refused: DecisionRefused) -> QuestionOutcome:
         """Return why a decision was refused, as the run's history tells it."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from functools import partial
+from itertools import product
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,7 +23,7 @@ from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.messages.approvals import UndoInput
+from llm_do_temporal.messages.approvals import Decision, UndoInput
 from llm_do_temporal.messages.experiments.forks import ForkIndex
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.storage.places import workshop_blobs
@@ -256,3 +259,44 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
         assert (code, f"deleted run {one}: {histories}, 0 blobs\n" in said) == (0, True), said
         assert await gone(place, one)
         place.started.remove(one)
+
+
+async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_later_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading a run and deciding, it is deleted and started again under its id."""
+    place.worker("child", scripted("Done."))
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    await place.pending(run)
+    read = await place.client._read(run)
+    await listed(place, run)
+    await place.client.cancel(run)
+    await delete_run(place.client.temporal, run, None)
+    place.started.remove(run)
+    assert await gone(place, run)
+    await place.start("main", run=run)
+    await place.pending_is(run, "a1")
+    really = place.client._read
+
+    async def refuses(tell: Callable[[], Awaitable[object]]) -> None:
+        stale = iter([read])
+
+        async def before(run: str) -> Any:
+            return next(stale, None) or await really(run)
+
+        monkeypatch.setattr(place.client, "_read", before)
+        with pytest.raises(DecisionRefused, match="was started again since it was read"):
+            await tell()
+        monkeypatch.undo()
+
+    for named, decision, sent_only in product(({"id": "a1"}, {}), ("approve", "reject"), (False, True)):
+        given = Decision.model_validate({"decision": decision, "note": "no", **named})
+        await refuses(partial(place.client.decide, run, given, is_sent_only=sent_only))
+    for take in (place.client.undo, place.client.let_take_effect):
+        await refuses(partial(take, run, UndoInput(id="a1", by="ada")))
+    await place.pending_is(run, "a1")
+    assert (await place.client.desk(run)).ignored == ()
+    # Who types a plain signal decides about the run that has the id now.
+    await place.signal(run, {"id": "a1", "decision": "approve"})
+    assert (await place.client.result(run)).output == "Done."

@@ -364,7 +364,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
         say(f"granted: {visible_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
     if again is None:
         return 0
-    from llm_do_temporal.cli.terminal.attend import WAITING
+    from llm_do_temporal.cli.output import WAITING
 
     say(f"{decided.id} was not carried out: {visible_line(again.request.reason, 300)}")
     say(f"look at it as it is now: {location.command(f'approvals {run} {again.id}')}")

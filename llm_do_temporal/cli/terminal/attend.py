@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
-from llm_do_temporal.cli.output import EventLines, ItemLines, RunOutcome, failure, report, seen_of
+from llm_do_temporal.cli.output import WAITING, EventLines, ItemLines, RunOutcome, failure, report, seen_of
 from llm_do_temporal.cli.session import Session, opened
 from llm_do_temporal.cli.terminal.batch_lines import ProgressLines, WorkLines, say_summary
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
@@ -40,7 +40,6 @@ from llm_do_temporal.errors import ConnectionFailed, ItemsFailed, LlmDoError, Us
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
-WAITING = 3
 SIGNALLED = 128
 """Added to the number of a signal to get the exit code, as shells do."""
 _RETRY_SECONDS = 1.0

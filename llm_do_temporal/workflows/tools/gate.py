@@ -88,7 +88,7 @@ class _Call:
     again: str = ""
     """Id of the approval for which something was no longer as it was shown; empty: all was."""
     changed: str = ""
-    """What was no longer so, in words."""
+    """Words for the thing that was no longer so."""
     doubtful: bool = False
     """Whether the call may have happened in the run that this one goes on from, and nobody has decided about it."""
 
