@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 
 
 def _named(text: str) -> frozenset[str]:
@@ -18,21 +19,23 @@ def _named(text: str) -> frozenset[str]:
 
 _RUN_OTHERS = _named(
     """
-    builtin busybox busybox-static bwrap cgexec chpst chronic chroot chrt command daemonize dbus-run-session
-    doas dtach dumb-init entr env eval exec expect fakechroot fakeroot faketime firejail flock gdb gosu i386
-    ionice ld-linux-aarch64.so ld-linux-x86-64.so ld.so linux32 linux64 ltrace memusage nice nohup nsenter
-    numactl parallel pkexec prlimit proot qemu-aarch64 qemu-x86_64 rlwrap rr runcon runuser screen script
-    setarch setpriv setsid setuidgid sg softlimit source start-stop-daemon stdbuf strace su su-exec sudo
-    systemd-run taskset time timeout tini tmux torsocks toybox tsocks unbuffer unshare valgrind watch wine
-    wine64 xargs xvfb-run
+    abduco builtin busybox busybox-static busybox.static bwrap capsh catchsegv cgexec choom chpst chronic chroot
+    chrt command coproc daemonize dbus-run-session doas dtach dumb-init eatmydata entr env envdir eval exec
+    expect fakechroot fakeroot faketime firejail flatpak-spawn flock gdb gosu i386 ionice ld-linux-aarch64.so
+    ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so linux32 linux64 ltrace memusage nice nohup
+    nsenter numactl parallel pkexec prlimit proot proxychains qemu-aarch64 qemu-x86_64 rlwrap rr runcon runuser
+    s6-setuidgid screen script setarch setpriv setsid setuidgid sg softlimit source start-stop-daemon stdbuf
+    strace su su-exec sudo systemd-run taskset time timeout tini tmux torify torsocks toybox tsocks unbuffer
+    unshare valgrind watch watchexec wine wine64 x86_64 xargs xvfb-run
     """
 )
 """Programs that run the program that their words name."""
 _NO_OPERAND = _named(
     """
-    builtin busybox busybox-static chronic command daemonize doas dumb-init env eval exec fakeroot ionice linux32
-    linux64 ltrace memusage nice nohup proot setsid stdbuf strace sudo time tini torsocks toybox tsocks unbuffer
-    valgrind watch xargs xvfb-run
+    builtin busybox busybox-static busybox.static catchsegv chronic command coproc daemonize doas dumb-init
+    eatmydata env eval exec fakeroot ionice linux32 linux64 ltrace memusage nice nohup proot proxychains setsid
+    stdbuf strace sudo time tini torify torsocks toybox tsocks unbuffer valgrind watch watchexec x86_64 xargs
+    xvfb-run
     """
 )
 """Programs that run others, and have no word but options and variables before the one that they run."""
@@ -135,12 +138,29 @@ _FIND_ACTS = _named(
     -delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir
     """
 )
-_RUN_WORDS = _named("exec run x")
-"""Words after which tools for packages and projects run the program that follows."""
+_RUN_WORDS = _named("-- -c -e develop dlx enter exec foreach record run shell stat x")
+"""Words after which tools for packages, projects and containers run a program that follows."""
+_RUN_AFTER = _named(
+    """
+    asdf aws-vault direnv distrobox dotenv dotenvx fnm git guix lxc mamba micromamba nix-shell oc op pyenv rbenv
+    rye toolbox volta wsl
+    """
+)
+"""Further programs that run a program behind one of these words."""
+_RUN_ANY_WORD = _named("bunx npx ssh uvx")
+"""Programs of which any word may be the program that they run, here or elsewhere."""
+_GIT_RUNS = _named("--exec --index-filter --msg-filter --tree-filter -x foreach run")
+"""Words of `git` after which a command follows."""
 _VERSION = re.compile(r"[-.\d]+$")
 _ASSIGNMENT = re.compile(r"\w+=")
 _MAX_TEXT_DEPTH = 4
 """Most commands within the text of another one that are looked at."""
+_MAX_WORDS = 400
+"""Most words of a command that may run others which are looked at; one with more fits."""
+_MAX_COMMANDS = 400
+"""Most commands within one that are looked at; one with more fits."""
+_MAX_TEXT_CHARS = 20_000
+"""Longest text of commands that is looked at; a longer one fits."""
 _MAX_LEADING = 64
 """Most words that are looked at for the end of the options before a subcommand; a command with more fits."""
 _CLUSTER = 4
@@ -217,11 +237,27 @@ def restrains(tokens: Sequence[str], argv: Sequence[str]) -> bool:
     A program is itself by its path and with a version in its name, also where another program runs it or a shell has it
     in its text. Options between the program and its subcommand do not count, and those among `tokens` may be anywhere.
     """
-    return any(_fits_freely(tokens, command) for command in _commands_in(tuple(argv), 0))
+    try:
+        return any(_fits_freely(tokens, command) for command in _bounded(_commands_in(tuple(argv), 0)))
+    except _TooMuchError:
+        return True
+
+
+class _TooMuchError(Exception):
+    """More words, text or commands within a command than are looked at."""
+
+
+def _bounded(commands: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    for number, command in enumerate(commands):
+        if number == _MAX_COMMANDS:
+            raise _TooMuchError
+        yield command
 
 
 def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
-    names = {words[0], _base(words[0]), _program(words[0])}
+    if (base := _base(words[0])).startswith("git-"):
+        words = ("git", base.removeprefix("git-"), *words[1:])
+    names = {words[0], base.removesuffix(".exe"), _base(words[0]), _program(words[0])}
     if not any(fnmatchcase(name, token) for name in names for token in {tokens[0], _base(tokens[0])}):
         return False
     if not all(_has_option(token, words) for token in tokens[1:] if token.startswith("-")):
@@ -236,7 +272,7 @@ def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _begins_with(plain: Sequence[str], words: Sequence[str]) -> bool:
-    found = [word for word in words if not word.startswith("-")]
+    found = list(islice((word for word in words if not word.startswith("-")), len(plain)))
     return len(found) >= len(plain) and all(map(fnmatchcase, found, plain))
 
 
@@ -268,14 +304,18 @@ def _after_options(words: Sequence[str], first: int) -> Iterator[int]:
 
 
 def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
-    """Yield the command, and those that it may run by what its words say."""
+    """Yield the command, and those that it may run by what its words say.
+
+    Raises _TooMuchError where these are too many."""
+    if len(argv) > _MAX_WORDS and (_may_hold_text(argv) or _program(argv[0]) == "find"):
+        raise _TooMuchError
     waiting, seen = [0], {0}
     texts_from: int | None = None
     while waiting:
         at = waiting.pop()
         words = argv[at:]
         yield words
-        if runs_others(words[0]) or _program(words[0]) in _INTERPRETERS:
+        if _may_hold_text(words):
             texts_from = at + 1 if texts_from is None else min(texts_from, at + 1)
         inner = {at + one for one in _programs_behind(words)} - seen
         seen |= inner
@@ -284,9 +324,24 @@ def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]
         return
     for number, word in enumerate(argv[texts_from:], texts_from):
         for text in (word, word.partition("=")[2], word[2:]) if word.startswith("-") else (word,):
+            if len(text) > _MAX_TEXT_CHARS:
+                raise _TooMuchError
             if text and (text != word or any(map(str.isspace, word))) and (inside := _split(text)):
-                # `env -Srm x` goes on with the words that follow.
-                yield from _commands_in((*inside, *argv[number + 1 :]), depth + 1)
+                # `env -Srm x` goes on with the words that follow. Variables and words of a shell may stand before.
+                whole = (*inside, *argv[number + 1 :])
+                if len(whole) > _MAX_WORDS:
+                    raise _TooMuchError
+                for start in range(min(len(inside), _MAX_LEADING)):
+                    yield from _commands_in(whole[start:], depth + 1)
+
+
+def _may_hold_text(words: Sequence[str]) -> bool:
+    """Return whether a word of the command may be the text of other commands."""
+    program = _program(words[0])
+    if program == "git":
+        return not _GIT_RUNS.isdisjoint(words)
+    others = _INTERPRETERS | _RUN_AFTER
+    return runs_others(words[0]) or program in others or _is_among(_REACH_OUT | _RUN_FILES, words[0])
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -314,9 +369,13 @@ def _programs_behind(words: Sequence[str]) -> Iterator[int]:
             start = last + 1
     elif program == "find":
         yield from (at + 1 for at, word in enumerate(words[:-1]) if word in _FIND_ACTS)
-    elif _is_among(_REACH_OUT | _RUN_FILES, words[0]):
-        run = next((at for at, word in enumerate(words) if at and word in _RUN_WORDS), len(words))
-        yield from _after_options(words, run + 1)
+    elif program in _RUN_ANY_WORD:
+        yield from range(1, len(words))
+    elif _is_among(_REACH_OUT | _RUN_FILES | _RUN_AFTER, words[0]):
+        # A container, a package or an environment may be named before the program.
+        marks = _GIT_RUNS if program == "git" else _RUN_WORDS
+        run = next((at for at, word in enumerate(words) if at and word in marks), len(words))
+        yield from range(run + 1, len(words))
 
 
 def _has_script(program: str, before: Sequence[str]) -> bool:

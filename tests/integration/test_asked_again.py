@@ -30,7 +30,8 @@ def typed(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     async def run(*words: str) -> tuple[int, str, str]:
         code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
-        return code, *capsys.readouterr()
+        out, said = capsys.readouterr()
+        return code, out, said
 
     return run
 

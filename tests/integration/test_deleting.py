@@ -269,7 +269,7 @@ async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_
     place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
     run = await place.start("main")
     await place.pending(run)
-    read = await place.client._read(run)
+    read = await place.client._read(run)  # pyright: ignore[reportPrivateUsage]
     await listed(place, run)
     await place.client.cancel(run)
     await delete_run(place.client.temporal, run, None)
@@ -277,7 +277,7 @@ async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_
     assert await gone(place, run)
     await place.start("main", run=run)
     await place.pending_is(run, "a1")
-    really = place.client._read
+    really = place.client._read  # pyright: ignore[reportPrivateUsage]
 
     async def refuses(tell: Callable[[], Awaitable[object]]) -> None:
         stale = iter([read])

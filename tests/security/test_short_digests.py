@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_two_files_of_python_are_never_one_module(tmp_path: Path, monkeypatch: p
             return self.digest
 
     monkeypatch.setattr("llm_do_temporal.definitions.tools.python_files.hashlib.sha256", Digest)
-    modules = []
+    modules = list[ModuleType]()
     for number in (1, 2):
         path = tmp_path / f"tools{number}.py"
         path.write_text(f"value = {number}\n")

@@ -174,7 +174,7 @@ class _JsonLines(httpx2.AsyncByteStream):
     def __init__(self, counted: _Counted) -> None:
         self._counted = counted
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
         data = b"".join([piece async for piece in self._counted])
         for character, escape in _ALSO_LINE_ENDS.items():
             data = data.replace(character, escape)

@@ -67,6 +67,15 @@ class Desk:
         """See LlmDoClient."""
         return self.remembered
 
+    def follow(self, run: str) -> Any:
+        """See LlmDoClient: a run of which nothing more is known."""
+
+        async def events() -> AsyncGenerator[Any]:
+            for event in ():
+                yield event
+
+        return SimpleNamespace(events=events)
+
     async def decide(self, run: str, decision: Decision) -> Approval:
         """See LlmDoClient."""
         self.taken.append(decision)

@@ -216,3 +216,16 @@ def test_notes_of_ignored_decisions_are_short_and_the_oldest_go_first() -> None:
     assert len(state.ignored) == desk.KEPT_IGNORED
     assert state.ignored[0].reason.startswith("2 ")
     assert max(len(one.reason) for one in state.ignored) == 500
+
+
+def test_an_approval_whose_call_is_asked_about_again_names_that_question() -> None:
+    state, _ = decided(asked(write()), id="a1")
+    state, again = desk.with_question(state, write(again="a1", key="2"), now=LATER)
+    assert [one.again for one in state.approvals] == [again.id, ""]
+
+
+@pytest.mark.parametrize("more", [{"again": "a9"}, {"again": "a2"}, {"again": "a1", "invocation": "other"}, {}])
+def test_no_other_approval_is_marked(more: dict[str, str]) -> None:
+    state, _ = decided(asked(write(), write("/b.txt", key="2")), id="a1")
+    state, _ = desk.with_question(state, write(**{"key": "3", **more}), now=LATER)
+    assert [one.again for one in state.approvals] == ["", "", ""]

@@ -179,3 +179,8 @@ def test_a_command_shape_is_program_subcommand_and_options() -> None:
     assert command_shape(["git", "push", "-f", "origin", "--to=x"]) == ["git", "push", "--to", "-f"]
     assert command_shape(["cp", "a.txt", "b.txt"]) == ["cp"]
     assert command_shape(["bash", "-c", "true"]) == ["bash", "-c", "true"]
+
+
+def test_a_value_that_ends_like_a_cut_one_is_cut_too() -> None:
+    long = written("/a.md", content="x" * 200).cells["content"]
+    assert written("/a.md", content=long).cells["content"] != long

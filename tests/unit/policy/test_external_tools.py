@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from llm_do_temporal.errors import ApprovalRefusal, DefinitionError
@@ -95,3 +97,19 @@ def test_two_tools_of_one_name_are_an_error_with_a_way_out() -> None:
 
 def test_toolsets_that_say_the_same_are_the_same() -> None:
     assert toolset_digest("a") == toolset_digest("a") != toolset_digest("b")
+
+
+def test_names_that_share_their_digits_are_numbered() -> None:
+    begin = "x" * 70
+    pair: dict[str, str] = {}
+    for number in range(1_000_000):
+        digits = hashlib.sha256(f"{begin}.{number}".encode()).hexdigest()[:8]
+        if digits in pair:
+            names = [pair[digits], f"{begin}.{number}", f"{begin}.{number}"]
+            break
+        pair[digits] = f"{begin}.{number}"
+    else:
+        raise AssertionError
+    first, second, third = offered_names(None, names)
+    assert len({first, second, third}) == 3
+    assert all(len(name) <= 64 for name in (first, second, third))

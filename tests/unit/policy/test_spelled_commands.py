@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from llm_do_temporal.errors import ApprovalRefusal
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.programs import restrains
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule, is_spelled_otherwise, judge_command
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
@@ -152,3 +155,28 @@ def test_a_text_with_an_open_quotation_is_read_by_its_words(command: str) -> Non
 @pytest.mark.parametrize("command", ["rm v && ls", "rm 'v", ""])
 def test_what_is_no_plain_command_has_no_other_spelling(command: str) -> None:
     assert not is_spelled_otherwise(NO_RM, command)
+
+
+@pytest.mark.parametrize("command", ["ssh host rm v", "npx rm v", "docker run a rm v", "git rebase -x 'A=b rm v' a"])
+def test_a_program_is_found_behind_one_that_runs_it_elsewhere(command: str) -> None:
+    assert restrains(["rm"], shlex.split(command))
+    assert not restrains(["cp"], shlex.split(command))
+
+
+def test_a_subcommand_with_a_program_of_its_own_is_that_subcommand() -> None:
+    assert restrains(["git", "rm"], ["/usr/lib/git-core/git-rm", "v"])
+    assert not restrains(["git", "push"], ["git-rm", "v"])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("env", *("x",) * 500),
+        ("find", *("-exec",) * 500),
+        ("bash", "-c", "x y " * 300),
+        ("bash", "-c", "x" * 30_000),
+        ("docker", "run", *("a b",) * 300),
+    ],
+)
+def test_more_than_is_looked_at_fits(argv: tuple[str, ...]) -> None:
+    assert restrains(["git", "push"], argv)
