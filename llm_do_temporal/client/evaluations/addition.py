@@ -161,7 +161,7 @@ def decide_entries(questions: Iterable[Question]) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     for question in questions:
         verdict = question.verdict
-        if verdict is None or verdict.door not in _PEOPLE:
+        if verdict is None or question.again or verdict.door not in _PEOPLE:
             continue
         if question.request.account is not None or question.request.review is not None:
             continue
