@@ -1,4 +1,4 @@
-"""Names in the answer to a review: one that is not exactly that of a change accepts nothing, whatever files are named."""
+"""Names in the answer to a review: one that is not exactly that of a change accepts nothing, whatever file has it."""
 
 from __future__ import annotations
 
