@@ -19,6 +19,7 @@ from llm_do_temporal.messages.batches import BatchItem, InputFiles, lines_of
 from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_LINES_BYTES, MAX_READ_ITEMS, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
+from llm_do_temporal.policy.files.encodings import CONVERT_STEP, decoded, wrong_place
 from llm_do_temporal.policy.files.input_paths import (
     WORKSHOP,
     WORKSHOP_TREE,
@@ -124,9 +125,12 @@ class InputReader:
         if len(data) > MAX_LINES_BYTES:
             raise UsageError(f"the file '{path}' has more than {MAX_LINES_BYTES} bytes of lines")
         try:
-            lines = lines_of(data.decode())
+            lines = lines_of(decoded(data))
         except UnicodeDecodeError as error:
-            raise UsageError(f"the lines of '{path}' cannot be read: it is not UTF-8 text") from error
+            raise UsageError(
+                f"the lines of '{path}' cannot be read: it is not UTF-8 text ({wrong_place(error)})",
+                next_step=f"{CONVERT_STEP}.",
+            ) from error
         if len(lines) > MAX_READ_ITEMS:
             raise UsageError(f"the file '{path}' has {len(lines)} lines; at most {MAX_READ_ITEMS} are items of a run")
         name, as_json = PurePosixPath(path).name, path.lower().endswith(".jsonl")

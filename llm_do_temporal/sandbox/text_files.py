@@ -15,6 +15,7 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
+from llm_do_temporal.policy.files.encodings import decoded, encoding_of, wrong_place
 from llm_do_temporal.policy.files.line_ends import is_replaced, replaced
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
@@ -141,7 +142,7 @@ def _edited(asked: EditFileInput, *, retried: bool) -> Compute:
         if old is None:
             raise EffectFailed(f"'{place.path}' does not exist", next_step="Create it with write_file.")
         _check_read_size(place, old.size)
-        text = _decode(old.data, place)
+        text = _decode_utf8(old.data, place)
         if retried and is_replaced(text, asked.old_text, asked.new_text):
             return text
         return _replaced(asked, text)
@@ -208,16 +209,39 @@ def _check_read_size(place: Place, size: int) -> None:
 
 
 def _decode(data: bytes, place: Place) -> str:
+    """Return a text to be read, without the byte order mark of UTF-16 and UTF-32. Raises EffectFailed."""
+    return decoded(data) if _is_wide(data) else _decode_utf8(data, place)
+
+
+def _is_wide(data: bytes) -> bool:
+    """Return whether a mark names UTF-16 or UTF-32, and all of the file is such a text."""
+    try:
+        return not encoding_of(data).startswith("utf-8") and "\0" not in decoded(data)
+    except UnicodeDecodeError:
+        return False
+
+
+def _decode_utf8(data: bytes, place: Place) -> str:
+    """Return a text to be changed, in the one encoding in which it can be written. Raises EffectFailed."""
+    step = "Hand files such as PDFs and images to a worker as attachments."
+    if _is_wide(data):
+        raise EffectFailed(
+            f"'{place.path}' is {encoding_of(data).upper()} text, and only UTF-8 text is edited",
+            next_step="Read it and write the whole file with write_file, which makes it UTF-8.",
+        )
     # A small PDF can be nothing but letters, and is no text all the same.
-    if b"\0" not in data and not data.startswith(b"%PDF-"):
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            pass
-    raise EffectFailed(
-        f"'{place.path}' is not UTF-8 text",
-        next_step="Hand files such as PDFs and images to a worker as attachments.",
-    )
+    if data.startswith(b"%PDF-"):
+        raise EffectFailed(f"'{place.path}' is not UTF-8 text", next_step=step)
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise EffectFailed(f"'{place.path}' is not UTF-8 text: line {line} has a NUL byte", next_step=step)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise EffectFailed(
+            f"'{place.path}' is not UTF-8 text: {wrong_place(error)}",
+            next_step=f"{step} Text of another encoding must be converted to UTF-8.",
+        ) from error
 
 
 def _encode(text: str, place: Place) -> bytes:

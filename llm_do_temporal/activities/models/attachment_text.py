@@ -6,24 +6,16 @@ model and never kept.
 
 from __future__ import annotations
 
-import codecs
 from functools import lru_cache
 
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_text
 from llm_do_temporal.policy.files.attachment_forms import kind_of
+from llm_do_temporal.policy.files.encodings import encoding_of
 
 MAX_ATTACHED_CHARS = 400_000
 """Some hundred thousand tokens: no model reads more of one file with profit, and most could not take it."""
 MAX_PAGES = 1_000
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""Byte order marks, the longer ones first, with the encodings that read and drop them."""
 _KEPT_TEXTS = 16
 """Every turn of a conversation sends its attachments again; reading a long PDF takes seconds."""
 _READABLE_CHARS = 2
@@ -50,7 +42,7 @@ def _decoded(data: bytes) -> tuple[str, str]:
 
     A byte order mark says how a text is encoded; any other text is taken as UTF-8.
     """
-    encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = encoding_of(data)
     text = data.decode(encoding, errors="replace")
     unreadable = text.count("\ufffd") - (data.count("\ufffd".encode()) if encoding.startswith("utf-8") else 0)
     nulls = text.count("\0")

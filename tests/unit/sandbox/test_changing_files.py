@@ -237,6 +237,10 @@ def test_an_edit_needs_a_text_file(files: Files) -> None:
         assert_failed(call, "none.txt", "a", "b", says="'/none.txt' does not exist")
         assert_failed(call, "no/folder/none.txt", "a", "b", says="'/no/folder/none.txt' does not exist")
         assert_failed(call, "a.bin", "a", "b", says="'/a.bin' is not UTF-8 text")
+    for encoding in ("utf-16", "utf-32"):
+        files.put("a.bin", "ab".encode(encoding))
+        for call in (files.edit, files.preview_edit):
+            assert_failed(call, "a.bin", "a", "b", says=f"'/a.bin' is {encoding.upper()} text, and only UTF-8")
     with files.put("big.txt").open("wb") as big:
         big.truncate(50_000_000)
     assert_failed(files.edit, "big.txt", "a", "b", says="'/big.txt' is larger than")

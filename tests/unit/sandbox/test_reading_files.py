@@ -59,14 +59,38 @@ def test_line_ends_and_marks_stay_as_they_are(files: Files) -> None:
     assert files.read("a.txt").content == "\ufeffa\r\nb\rc\x0b"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_mark_names_the_encoding_of_a_text(files: Files, encoding: str) -> None:
+    files.put("export.csv", "Name\tBetrag\r\nMüller\t1,5 €".encode(encoding))
+    assert files.read("export.csv").content == "Name\tBetrag\r\nMüller\t1,5 €"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("one\nMüller".encode("cp1252"), "line 2 has the byte 0xfc"), (b"a\n\nb\0", "line 3 has a NUL byte")],
+)
+def test_the_place_at_which_a_text_cannot_be_read_is_named(files: Files, content: bytes, why: str) -> None:
+    files.put("a.log", content)
+    assert failure_of(files.read, "a.log").message == f"'/a.log' is not UTF-8 text: {why}"
+
+
 @pytest.mark.parametrize(
     "content",
-    [b"\x00", b"text\x00text", b"\xff\xfe", "ä".encode("latin-1"), b"%PDF-1.7\n\xe2\xe3", b"%PDF-1.4\nletters only"],
+    [
+        b"\x00",
+        b"text\x00text",
+        b"\xff\xfe\0",
+        b"\xff\xfea\0\0\0",
+        "ä".encode("latin-1"),
+        b"%PDF-1.7\n\xe2\xe3",
+        b"%PDF-1.4\nletters only",
+    ],
 )
 def test_what_is_no_text_points_at_attachments(files: Files, content: bytes) -> None:
     files.put("deck.pdf", content)
     failure = failure_of(files.read, "deck.pdf")
-    assert (failure.type, failure.message) == ("EffectFailed", "'/deck.pdf' is not UTF-8 text")
+    assert failure.type == "EffectFailed"
+    assert failure.message.startswith("'/deck.pdf' is not UTF-8 text")
     assert "attachments" in failure.details[0]["next_step"]
 
 

@@ -1,0 +1,33 @@
+"""Encodings that byte order marks name, and the place at which a text is not UTF-8."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_do_temporal.policy.files.encodings import decoded, encoding_of, wrong_place
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("text", ["", "Grüße; 1.234,50 €\r\n", "日本語\u2028😀"])
+def test_a_text_is_read_in_the_encoding_that_its_mark_names(text: str, encoding: str) -> None:
+    assert decoded(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"\xff\xfea\0", "utf-16"),
+        (b"\xfe\xff\0a", "utf-16"),
+        (b"\xff\xfe\0\0a\0\0\0", "utf-32"),
+        (b"\0\0\xfe\xff\0\0\0a", "utf-32"),
+        (b"a\0", "utf-8"),
+    ],
+)
+def test_both_byte_orders_are_known(data: bytes, encoding: str) -> None:
+    assert encoding_of(data) == encoding
+
+
+def test_the_line_and_the_byte_that_are_not_utf_8_are_named() -> None:
+    with pytest.raises(UnicodeDecodeError) as raised:
+        decoded("one\ntwo Müller".encode("cp1252"))
+    assert wrong_place(raised.value) == "line 2 has the byte 0xfc"
