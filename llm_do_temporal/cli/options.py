@@ -134,20 +134,18 @@ class Several:
 
 def read_json(text: str, option: str) -> Any:
     """Return the value of an option given as JSON or as @FILE. Raises UsageError, which names the option."""
-    source = text
+    # Imported here: most commands read no file.
+    from llm_do_temporal.client.given_texts import read_given
+
+    source, what = text, f"the value of {option}"
+    step = f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.'
     if text.startswith("@"):
-        try:
-            source = Path(text[1:]).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise UsageError(f"the file '{text[1:]}' given with {option} cannot be read: {reason}") from error
+        what = f"the file '{text[1:]}' given with {option}"
+        source, step = read_given(Path(text[1:]), what), "Give a file with one JSON value, encoded as UTF-8."
     try:
         return read_value(source)
     except ValueError as error:
-        raise UsageError(
-            f"the value of {option} is not JSON: {error}",
-            next_step=f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.',
-        ) from error
+        raise UsageError(f"{what} is not JSON: {error}", next_step=step) from error
 
 
 def read_duration_flag(text: str, flag: str, *, is_age: bool = False) -> timedelta:

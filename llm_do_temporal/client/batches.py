@@ -13,6 +13,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.events import ENDS, read_chain
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.errors import UsageError
@@ -142,11 +143,7 @@ def items_of_lines(file: Path) -> list[BatchItem]:
 
     There, text is a prompt and anything else the worker's input. Raises UsageError, with every line that is no JSON.
     """
-    try:
-        numbered = lines_of(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the file '{file}' given with --each-line cannot be read: {reason}") from error
+    numbered = lines_of(read_given(file, f"the file '{file}' given with --each-line"))
     if not numbered:
         raise UsageError(f"the file '{file}' given with --each-line has no lines")
     items: list[BatchItem] = []

@@ -19,6 +19,7 @@ from temporalio import activity
 from llm_do_temporal.callers import loop_is_running
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.run_worker import AnyPath, Parameter, run_template
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
@@ -168,11 +169,8 @@ def _fragments(given: Sequence[FileOrText]) -> str:
             parts.append(f"Extra context:\n{one}")
             continue
         path = _path_of(one)
-        try:
-            parts.append(f"Extra context, the file {path.name}:\n{path.read_text(encoding='utf-8')}")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise UsageError(f"the fragment '{path}' cannot be read: {reason}") from error
+        text = read_given(path, f"the fragment '{path}'")
+        parts.append(f"Extra context, the file {path.name}:\n{text}")
     text = "\n\n".join(parts)
     if len(text) > MAX_CONTEXT_CHARS:
         raise UsageError(f"the fragments have {len(text)} characters; at most {MAX_CONTEXT_CHARS} are taken together")

@@ -343,9 +343,7 @@ def read_prompt(prompt: str | None) -> str:
     """Return the prompt as it was typed, or all of stdin for STDIN. Raises UsageError."""
     if prompt != STDIN:
         return prompt or ""
-    try:
-        text = sys.stdin.read().removeprefix("\ufeff")
-        text.encode()  # in some locales bytes that are no text are carried along
-        return text
-    except UnicodeError as error:
-        raise UsageError("the prompt on stdin is not UTF-8 text", next_step="Attach files with -a FILE.") from error
+    # Imported here: most commands read no file.
+    from llm_do_temporal.client.given_texts import read_stream
+
+    return read_stream(sys.stdin.buffer, "the prompt on stdin")

@@ -12,6 +12,7 @@ import yaml
 
 from llm_do_temporal.client.forks.invocation_record import InvocationRecord
 from llm_do_temporal.client.forks.run_record import RunRecord
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
@@ -80,11 +81,7 @@ class _Changes:
         """Take the definition of the worker that is called like the file, or like the folder of a `worker.worker`."""
         name = file.stem if file.stem in self._pinned else named_worker(file)
         self._known(name, f"the file '{file}'")
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise UsageError(f"the worker file '{file}' cannot be read: {reason}") from error
+        text = read_given(file, f"the worker file '{file}'")
         place, root = self._place(name), self._root().resolve()
         real = file.resolve()
         if real.is_relative_to(root):

@@ -16,6 +16,7 @@ from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.forks.definitions import ChangedDefinitions, changed_definitions
 from llm_do_temporal.client.forks.index import IndexOptions, build_index
 from llm_do_temporal.client.forks.run_record import RunRecord, read_run_record
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
@@ -196,8 +197,4 @@ def _text_of(given: str, whose: str) -> str:
     """Return the text that was typed, or that of the file behind an @. Raises UsageError."""
     if not given.startswith("@"):
         return given
-    try:
-        return Path(given[1:]).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the file '{given[1:]}' for '{whose}' cannot be read: {reason}") from error
+    return read_given(Path(given[1:]), f"the file '{given[1:]}' for '{whose}'")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
@@ -33,17 +34,7 @@ def policy_of_file(path: Path) -> Policy:
     Raises UsageError where it cannot be read, DefinitionError where it is wrong.
     """
     file = path / WORKSHOP_FILE if path.is_dir() else path
-    try:
-        with file.open("rb") as opened:
-            read = opened.read(MAX_POLICY_BYTES + 1)
-        text = read.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(
-            f"the policy '{file}' cannot be read: {reason}", next_step=f"Name a file written like {WORKSHOP_FILE}."
-        ) from error
-    if len(read) > MAX_POLICY_BYTES:
-        raise UsageError(f"the policy '{file}' has more than {MAX_POLICY_BYTES:,} bytes")
+    text = read_given(file, f"the policy '{file}'", most=MAX_POLICY_BYTES)
     document, problems = parse_yaml(text, file=str(file))
     config, invalid = validate(WorkshopConfig, document, file=str(file))
     raise_first([*problems, *invalid])

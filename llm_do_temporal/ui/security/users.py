@@ -19,6 +19,7 @@ from typing import Protocol
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.configured_keys import know_value
 
@@ -143,11 +144,7 @@ def new_token() -> str:
 
 def read_token_file(path: Path) -> dict[str, str]:
     """Return the tokens of a file with lines `name: token`, by user. Raises UsageError, which names the line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the token file '{path}' cannot be read: {reason}") from error
+    lines = read_given(path, f"the token file '{path}'").splitlines()
     tokens: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):

@@ -78,8 +78,9 @@ def test_json_is_read_from_the_argument_or_from_a_file(tmp_path: Path) -> None:
     file.write_text('{"a": [1]}')
     assert read_json('{"a": [1]}', "--input") == {"a": [1]}
     assert read_json(f"@{file}", "--input") == {"a": [1]}
-    file.write_text('{"a": [1]}', encoding="utf-8-sig")
-    assert read_json(f"@{file}", "--input") == {"a": [1]}
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        file.write_text('{"a": [1]}', encoding=encoding)
+        assert read_json(f"@{file}", "--input") == {"a": [1]}
 
 
 @pytest.mark.parametrize("text", ["{", "nope", "", "[" * 100_000, '"\\ud800"', "NaN"])
@@ -92,9 +93,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"missing.json' given with --args cannot be read"):
         read_json(f"@{tmp_path}/missing.json", "--args")
     binary = tmp_path / "binary"
-    binary.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="it is not UTF-8 text"):
+    binary.write_bytes('{"a":\n"\xfc"}'.encode("latin-1"))
+    with pytest.raises(UsageError, match=r"it is not UTF-8 text \(line 2 has the byte 0xfc\)") as raised:
         read_json(f"@{binary}", "--args")
+    assert "iconv" in str(raised.value.next_step)
+
+
+def test_a_file_that_is_not_json_is_named_and_its_option_is_not_suggested_again(tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    file.write_text("{}{}")
+    with pytest.raises(UsageError, match=r"the file '.*two.json' given with --input is not JSON: trailing") as raised:
+        read_json(f"@{file}", "--input")
+    assert "@FILE" not in str(raised.value.next_step)
 
 
 def test_arguments_must_be_an_object() -> None:

@@ -203,7 +203,7 @@ def test_no_server_is_exit_code_4_and_says_what_to_do(arguments: list[str], work
 def test_the_prompt_can_come_from_stdin(workshop: Path) -> None:
     done = run("start", "greeter", "-", "--address", NOBODY, folder=workshop, stdin="x" * 17_000_000)
     assert done.returncode == 2
-    assert "prompt and input have 17000" in done.stderr
+    assert "the prompt on stdin has more than 16777216 bytes" in done.stderr
 
 
 def test_an_attachment_is_kept_where_the_worker_service_finds_it(workshop: Path) -> None:

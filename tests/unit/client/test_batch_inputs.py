@@ -84,6 +84,13 @@ def test_lines_are_prompts_or_json(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_lines_are_read_in_the_encoding_that_their_mark_names(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "ask.jsonl"
+    file.write_text('"Müller"\r\n"zwei"\n', encoding=encoding, newline="")
+    assert [item.prompt for item in items_of_lines(file)] == ["Müller", "zwei"]
+
+
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0c", "\x1c"])
 def test_only_line_feeds_and_carriage_returns_end_lines_and_marks_are_left_out(tmp_path: Path, separator: str) -> None:
     plain, lines = tmp_path / "ask.txt", tmp_path / "ask.jsonl"
@@ -106,7 +113,7 @@ def test_only_line_feeds_and_carriage_returns_end_lines_and_marks_are_left_out(t
         (b'{"n": 1}\n{"n": 1e999}\n', r"ask.jsonl:2: the line is not JSON: inf is no number"),
         (b'"one"\n{no\n3\n[\n', r"ask.jsonl:2: the line is not JSON: .*\n  .*ask.jsonl:4: the line is not JSON"),
         (b"\n", "no lines"),
-        (b"\xff", "UTF-8"),
+        (b"\xff", r"UTF-8 text \(line 1 has the byte 0xff\)"),
     ],
 )
 def test_lines_that_cannot_be_used_are_named(tmp_path: Path, text: bytes, said: str) -> None:

@@ -1,0 +1,65 @@
+"""Texts that a person gives in a file or a pipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.cli.options import read_json
+from llm_do_temporal.client.batches import items_of_lines
+from llm_do_temporal.client.given_texts import read_given
+from llm_do_temporal.client.rules.policies import policy_of_file
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.security.users import read_token_file
+
+READERS: list[Callable[[Path], object]] = [
+    items_of_lines,
+    policy_of_file,
+    read_token_file,
+    lambda path: read_json(f"@{path}", "--input"),
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_file_without_end_is_refused_at_the_bound(read: Callable[[Path], object]) -> None:
+    with pytest.raises(UsageError, match=r"'/dev/zero'.* has more than \d+ bytes"):
+        read(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_text_of_another_encoding_is_named_with_its_place(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    file = tmp_path / "export.csv"
+    file.write_bytes("Name;Betrag\nMüller;1,5".encode("cp1252"))
+    with pytest.raises(UsageError, match=r"export.csv'.* not UTF-8 text \(line 2 has the byte 0xfc\)") as raised:
+        read(file)
+    assert "iconv" in str(raised.value.next_step)
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("name", ["gone", "a\0b", "folder/"])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, read: Callable[[Path], object], name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_pipe_is_read_to_its_end_with_plain_newlines(tmp_path: Path, encoding: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=("ü\r\n1\r2\n".encode(encoding),))
+    writer.start()
+    assert read_given(pipe, "the pipe") == "ü\n1\n2\n"
+    writer.join()
+
+
+def test_as_many_bytes_as_are_allowed_are_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "full"
+    file.write_bytes(b"x" * 10)
+    assert read_given(file, "the file", most=10) == "x" * 10
+    with pytest.raises(UsageError, match="the file has more than 9 bytes"):
+        read_given(file, "the file", most=9)
