@@ -27,6 +27,7 @@ from llm_do_temporal.definitions.tools.python_tools import load_function, read_s
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
 from llm_do_temporal.messages.effects import CallPythonToolInput, PythonToolResult
+from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
 from llm_do_temporal.sandbox.os_errors import is_passing
 
 _NEW_RUN = "Tell whoever started this run; a new run uses the file as it is now."
@@ -74,7 +75,8 @@ class PythonToolActivities:
                 arguments = function.arguments(asked.args, key=asked.idempotency_key)
                 made = function.call(**arguments)
                 # A result may run the author's code where it is read.
-                return as_json(run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made)
+                result = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
+                return as_json(result, most=MAX_PYTHON_RESULT_BYTES)
         except BaseException as error:
             if isinstance(error, EffectFailed) or is_interruption(error):
                 raise

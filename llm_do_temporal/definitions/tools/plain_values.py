@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -22,12 +23,13 @@ DEEPEST = 100
 _LARGEST_BITS = 4_096
 
 
-def plain_value(value: Any, noted: Callable[[Any], str | None] = lambda _: None) -> Any:
+def plain_value(value: Any, noted: Callable[[Any], str | None] = lambda _: None, *, most: int | None = None) -> Any:
     """Return the value as JSON that every server and database holds.
 
-    `noted` returns the text that stands for a value within it; None: there is none for this one.
+    `noted` returns the text that stands for a value within it; None: there is none for this one. Of values that are
+    made while they are read, which may have no end, nothing is read after `most` bytes; None: MOST_ITEMS is the bound.
     """
-    return _Plain(noted).of(value, 0)
+    return _Plain(noted, most).of(value, 0)
 
 
 def bounded_value(value: Any, most: int) -> Any:
@@ -49,12 +51,15 @@ def whole_characters(text: str) -> str:
 class _Plain:
     """Reader of one result, which counts its values."""
 
-    def __init__(self, noted: Callable[[Any], str | None]) -> None:
+    def __init__(self, noted: Callable[[Any], str | None], most: int | None) -> None:
         self._noted = noted
+        self._most = most
         self._left = MOST_ITEMS
+        self._size = 0
         self._open: set[int] = set()
 
     def of(self, value: Any, depth: int) -> Any:
+        self._size += len(value) if isinstance(value, str | bytes | bytearray) else 1
         if value is None or value is True or value is False:
             return value
         if type(value) is str:
@@ -83,41 +88,79 @@ class _Plain:
 
     def _within(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
-            return self._object(cast("Mapping[Any, Any]", value).items(), depth)
+            given = cast("Mapping[Any, Any]", value)
+            return self._object(given.items(), depth, is_lazy=not isinstance(given, dict))
         if isinstance(value, list | tuple | set | frozenset | Iterator):
-            return self._list(cast("Iterable[Any]", value), depth)
-        with suppress(Exception):
-            return self.of(to_jsonable_python(value, inf_nan_mode="strings"), depth)
+            return self._list(cast("Iterable[Any]", value), depth, is_lazy=isinstance(value, Iterator))
+        # Pydantic reads an iterator in a field to its end.
+        is_lazy = self._most is not None and _holds_iterator(value, set())
+        if not is_lazy:
+            with suppress(Exception):
+                return self.of(to_jsonable_python(value, inf_nan_mode="strings"), depth)
+        if is_lazy and isinstance(value, deque):
+            return self._list(cast("Iterable[Any]", value), depth, is_lazy=False)
         if isinstance(value, BaseModel):
-            return self._object(((name, getattr(value, name)) for name in type(value).model_fields), depth)
+            names = (*type(value).model_fields, *((is_lazy and value.model_extra) or ()))
+            return self._object(((name, getattr(value, name)) for name in names), depth)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._object(((one.name, getattr(value, one.name)) for one in dataclasses.fields(value)), depth)
         return f"[{type(value).__name__}: JSON has no form for it]"
 
-    def _object(self, items: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
+    def _is_full(self, *, is_lazy: bool) -> bool:
+        return self._left <= 0 or (is_lazy and self._most is not None and self._size > self._most)
+
+    def _object(self, items: Iterable[tuple[Any, Any]], depth: int, *, is_lazy: bool = False) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, inner in items:
-            if self._left <= 0:
+            if self._is_full(is_lazy=is_lazy):
                 found["[more]"] = "[left out: too many values]"
                 break
             self._left -= 1
             name = _key(key)
+            self._size += len(name)
             while name in found:
                 name += "'"
             found[name] = self.of(inner, depth)
         return found
 
-    def _list(self, items: Iterable[Any], depth: int) -> list[Any]:
+    def _list(self, items: Iterable[Any], depth: int, *, is_lazy: bool) -> list[Any]:
         found: list[Any] = []
         try:
             for inner in islice(items, max(self._left, 0)):
                 self._left -= 1
                 found.append(self.of(inner, depth))
-            if self._left <= 0:
+                if self._is_full(is_lazy=is_lazy):
+                    break
+            if self._is_full(is_lazy=is_lazy):
                 found.append("[left out: too many values]")
         except Exception as error:
             found.append(f"[{type(error).__name__} while the rest was read]")
         return found
+
+
+def _holds_iterator(value: Any, seen: set[int]) -> bool:
+    """Return whether an iterator is among the fields and items of a value."""
+    if isinstance(value, Iterator):
+        return True
+    if value is None or isinstance(value, str | bytes | int | float) or id(value) in seen:
+        return False
+    seen.add(id(value))
+    try:
+        return len(seen) > MOST_ITEMS or any(_holds_iterator(one, seen) for one in _parts(value))
+    except RecursionError:
+        return True
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[Any, Any]", value).values()
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return cast("Iterable[Any]", value)
+    if isinstance(value, BaseModel):
+        return [*value.__dict__.values(), value.model_extra]
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, one.name, None) for one in dataclasses.fields(value)]
+    return ()
 
 
 def _key(key: Any) -> str:

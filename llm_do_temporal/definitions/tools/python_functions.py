@@ -119,9 +119,12 @@ def read_function(name: str, found: object) -> PythonFunction:
     )
 
 
-def as_json(result: Any) -> Any:
-    """Return a function's result as a JSON value of at most 8 MB: what no JSON holds is replaced, too much is cut."""
-    return bounded_value(plain_value(result), MAX_PYTHON_RESULT_BYTES)
+def as_json(result: Any, *, most: int | None = None) -> Any:
+    """Return a function's result as a JSON value of at most 8 MB: what no JSON holds is replaced, too much is cut.
+
+    `most` is the number of bytes after which an iterator is not read on; None: it is read to the end.
+    """
+    return bounded_value(plain_value(result, most=most), MAX_PYTHON_RESULT_BYTES)
 
 
 def explain_exception(tool: str, error: BaseException) -> str:
