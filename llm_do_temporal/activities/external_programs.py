@@ -78,8 +78,8 @@ async def _read(process: Process, output: ByteReceiveStream, give: MemoryObjectS
     async with give, anyio.create_task_group() as tasks:
         tasks.start_soon(_until_failure, process, tasks.cancel_scope)
         with suppress(*_GONE):
-            async for line in _lines(output):
-                await give.send(_message(line))
+            async for line, size in _lines(output):
+                await give.send(_message(line, size))
         tasks.cancel_scope.cancel()
     # A program that is still writing when nobody listens any more could not end.
     with suppress(*_GONE, anyio.EndOfStream):
@@ -94,29 +94,32 @@ async def _until_failure(process: Process, scope: anyio.CancelScope) -> None:
         scope.cancel()
 
 
-async def _lines(output: ByteReceiveStream) -> AsyncGenerator[bytes]:
-    """Yield the lines of an output; of one that is too long, the beginning alone."""
+async def _lines(output: ByteReceiveStream) -> AsyncGenerator[tuple[bytes, int]]:
+    """Yield the lines of an output with their sizes; of one that is too long, the beginning alone, perhaps repeated."""
     parts: list[bytes] = []
     size = 0
     async for chunk in output:
         *ended, rest = chunk.split(b"\n")
         for end in ended:
-            yield b"".join((*parts, end))
+            yield b"".join((*parts, end)), size + len(end)
             parts, size = [], 0
         size += len(rest)
-        if size > MOST_MESSAGE_BYTES:
-            parts, rest = [b"".join(parts)[:_MOST_QUOTED]], b""
         parts.append(rest)
+        if size > MOST_MESSAGE_BYTES:
+            parts = [b"".join(parts)[:_MOST_QUOTED]]
+            # A line may have no end.
+            yield parts[0], size
+            size = 0
     if any(parts):
-        yield b"".join(parts)
+        yield b"".join(parts), size
 
 
-def _message(line: bytes) -> Received:
+def _message(line: bytes, size: int) -> Received:
     text = line.decode("utf-8", "replace")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:
-        return UnreadableLine(text)
+        return UnreadableLine(text, size)
 
 
 async def _write(

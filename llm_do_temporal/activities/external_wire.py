@@ -36,6 +36,8 @@ MOST_LOGGED = 5
 """Most lines and log messages of one connection that are logged; the others are counted."""
 MOST_REQUESTS = 1000
 """Most requests of a server to its client in one connection; others are not answered."""
+MOST_PROSE_LINES = 10_000
+"""Most lines in a row that are no messages; then the request that has waited longest ends without an answer."""
 _MOST_LOGGED_CHARS = 2000
 _QUIET = ("debug", "info", "notice")
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -43,11 +45,12 @@ _log = logging.getLogger(__name__)
 
 
 class UnreadableLine(ValueError):
-    """Line of a server that is no message."""
+    """Line of a server that is no message: its text, or the beginning of that, and its size in bytes."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, size: int) -> None:
         super().__init__("it is no message")
         self.line = line
+        self.size = size
 
 
 def read_leniently(transport: Any, name: str) -> None:
@@ -136,6 +139,8 @@ class _Messages(_Stream):
         self._asked = asked
         self._unasked = unasked
         self._requests = 0
+        self._prose_lines = 0
+        self._prose_bytes = 0
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
@@ -155,6 +160,8 @@ class _Messages(_Stream):
     def _repaired(self, received: SessionMessage | Exception) -> SessionMessage | Exception | None:
         unreadable = isinstance(received, ValidationError | UnreadableLine)
         item = self._reread(received) if unreadable else received
+        if item is not None:
+            self._prose_lines = self._prose_bytes = 0
         if not isinstance(item, SessionMessage):
             return item
         message = item.message
@@ -188,11 +195,21 @@ class _Messages(_Stream):
                 pass
         answered = cut_answer(text)
         if answered is not None and str(answered) in self._asked:
-            said = ErrorData(code=PARSE_ERROR, message="an answer that cannot be read")
-            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=said))
+            return _unreadable(answered)
         if text.strip():
             self._unasked.add(logging.WARNING, "wrote a line that is no message", text)
+        self._prose_lines += 1
+        self._prose_bytes += error.size if isinstance(error, UnreadableLine) else len(text)
+        if self._prose_lines > MOST_PROSE_LINES or self._prose_bytes > MOST_MESSAGE_BYTES:
+            waiting = next(iter(self._asked), None)
+            return None if waiting is None else _unreadable(int(waiting))
         return None
+
+
+def _unreadable(request: int) -> SessionMessage:
+    """Return the error that stands for the answer to a request."""
+    said = ErrorData(code=PARSE_ERROR, message="an answer that cannot be read")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=said))
 
 
 def _readable(method: str, result: dict[str, Any]) -> dict[str, Any]:

@@ -209,6 +209,10 @@ def program(action: str) -> dict[str, Any]:
         ("os.kill(os.getpid(), 9)", "closed the connection before it answered"),
         # A process that the program leaves behind holds its output.
         ("subprocess.Popen(['sleep', '600']); os._exit(1)", "closed the connection before it answered"),
+        ("[print('working', flush=True) for _ in iter(int, 1)]", "gave an answer that could not be read"),
+        ("[print(flush=True) for _ in iter(int, 1)]", "gave an answer that could not be read"),
+        ("[os.write(1, b'x' * 65536) for _ in iter(int, 1)]", "gave an answer that could not be read"),
+        ("[os.write(1, b'[1, 2' * 9999 + b'\\n') for _ in iter(int, 1)]", "gave an answer that could not be read"),
         ("os.write(1, b'{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":' % asked['id'] + b'x' * 40000000 + b'\\n')", "read"),
     ],
 )
