@@ -12,8 +12,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -107,7 +107,8 @@ class ExternalActivities:
             try:
                 opened = self._opened(asked.toolset, asked.model, caller, answer_seconds=asked.limit_seconds)
                 async with opened as (toolset, context):
-                    tools = await toolset.get_tools(context)
+                    with _kept(asked.toolset):
+                        tools = await toolset.get_tools(context)
                     if asked.tool not in tools:
                         raise EffectFailed(f"'{asked.toolset.name}' no longer has the tool '{asked.tool}'")
                     value = await _called(toolset, tools[asked.tool], asked, context)
@@ -121,7 +122,8 @@ class ExternalActivities:
     async def _listed(self, toolset: ExternalToolset, model: str, caller: CallerContext) -> ExternalTools:
         try:
             async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model, caller) as (found, context):
-                tools = await found.get_tools(context)
+                with _kept(toolset):
+                    tools = await found.get_tools(context)
                 judges = callable(getattr(found, CAPABILITIES_METHOD, None))
                 # Schemas are compiled and checked, which takes its time: heartbeats must go on meanwhile.
                 return await asyncio.to_thread(listing_of, toolset, tools, judges_calls=judges)
@@ -129,6 +131,10 @@ class ExternalActivities:
             why = remove_keys(str(error))
         except TimeoutError:
             why = f"it did not say what tools it has within {LISTING_SECONDS} s"
+        except asyncio.CancelledError as error:
+            if is_interruption(error):
+                raise
+            why = str(_broken(toolset, error))
         warning = f"toolset '{toolset.name}' cannot be used, the worker runs without it: {why}"
         _log.warning("%s", warning)
         return ExternalTools(toolset=toolset.name, warnings=(warning,), unusable=True)
@@ -141,11 +147,12 @@ class ExternalActivities:
         try:
             context = RunContext(deps=caller, model=NamedModel(model), usage=RunUsage())
             async with server_stderr(toolset.name) as stderr:
-                # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
-                constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr, answer_seconds)
-                built = await constructed.for_run(context)
-                async with built:
-                    yield await built.for_run_step(context), context
+                with _kept(toolset):
+                    # Loading a class runs the author's Python, and may take its time: heartbeats go on meanwhile.
+                    constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr, answer_seconds)
+                    built = await constructed.for_run(context)
+                    async with built:
+                        yield await built.for_run_step(context), context
         except (LlmDoError, TimeoutError):
             raise
         except BaseExceptionGroup as group:
@@ -156,6 +163,15 @@ class ExternalActivities:
             if isinstance(error.__context__, LlmDoError):
                 raise error.__context__ from None
             raise _broken(toolset, error) from error
+
+
+@contextmanager
+def _kept(toolset: ExternalToolset) -> Generator[None]:
+    """Turn an exception by which the toolset's code wants to end the program into a failure of the toolset."""
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        raise _broken(toolset, error) from error
 
 
 def _first(group: BaseException) -> BaseException:
@@ -184,12 +200,14 @@ def construct(
     if toolset.server is not None:
         return _mcp_client(toolset.name, toolset.server, workshop, stderr, answer_seconds or LISTING_SECONDS)
     assert toolset.reference is not None
-    kind = load_toolset_class(toolset.reference, root=workshop)
-    try:
-        built: object = kind(**toolset.options)
-    except TypeError as error:
-        options = ", ".join(f"'{name}'" for name in toolset.options) or "none"
-        raise DefinitionError(f"'{toolset.reference}' does not take these options: {options}") from error
+    # Here and not where it is awaited: asyncio throws a GeneratorExit of a thread into the generators that wait.
+    with _kept(toolset):
+        kind = load_toolset_class(toolset.reference, root=workshop)
+        try:
+            built: object = kind(**toolset.options)
+        except TypeError as error:
+            options = ", ".join(f"'{name}'" for name in toolset.options) or "none"
+            raise DefinitionError(f"'{toolset.reference}' does not take these options: {options}") from error
     if not isinstance(built, AbstractToolset):
         raise DefinitionError(f"'{toolset.reference}' is not a toolset of Pydantic AI")
     return cast("AbstractToolset[object]", built)
@@ -348,7 +366,7 @@ def storable(value: Any) -> Any:
     """The value as JSON that a history can hold. Never fails: the call was made, and the model must be told so."""
     if isinstance(value, ToolReturn):
         value = cast("ToolReturn[Any]", value).return_value
-    return bounded_value(plain_value(value, _without_bytes), MAX_EXTERNAL_RESULT_BYTES)
+    return bounded_value(plain_value(value, _without_bytes, most=MAX_EXTERNAL_RESULT_BYTES), MAX_EXTERNAL_RESULT_BYTES)
 
 
 def _without_bytes(value: Any) -> str | None:

@@ -171,11 +171,15 @@ OWN = '''
 import asyncio
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.toolsets import FunctionToolset
 
 SENT = Path(__file__).parent / "sent.txt"
+
+
+class Page(BaseModel):
+    items: object
 
 
 class Mail(FunctionToolset):
@@ -197,6 +201,8 @@ class Mail(FunctionToolset):
             raise asyncio.CancelledError
         if how == "leave":
             raise SystemExit("bye")
+        if how == "endless":
+            return Page(items=iter(lambda: {"line": how}, None))
         if how == "half":
             return {"half": "\\ud800", "number": float("inf"), "items": {1}, "bytes": b"x"}
         raise ApprovalRequired
@@ -211,6 +217,7 @@ class Mail(FunctionToolset):
         ("time", "'send' raised TimeoutError while it ran"),
         ("cancel", "'send' raised CancelledError while it ran"),
         ("leave", "'send' raised SystemExit while it ran"),
+        ("endless", '[{\\"line\\":\\"endless\\"},'),
         ("approve", "'send' wants to be carried out elsewhere"),
         ("half", '{"half":"\ufffd","number":"Infinity","items":[1],"bytes":"[1 bytes, not shown]"}'),
     ],
@@ -235,6 +242,59 @@ async def test_a_toolset_that_cannot_be_loaded_leaves_the_others(place: Place, p
     assert "search" in offered(main)
     assert "read_file" in offered(main)
     assert b"there is no module 'nowhere'" in b"".join(
+        event.SerializeToString() for history in await place.histories() for event in history.events
+    )
+
+
+LEAVING = """
+import asyncio
+
+from pydantic_ai.toolsets import FunctionToolset
+
+
+class Leaving(FunctionToolset):
+    def __init__(self, at: str, kind: str) -> None:
+        self.at, self.kind = at, kind
+        self._leave("init")
+        super().__init__()
+        self.add_function(self.search)
+
+    def _leave(self, place: str) -> None:
+        if place == self.at:
+            raise asyncio.CancelledError if self.kind == "cancel" else eval(self.kind)
+
+    async def for_run(self, ctx: object) -> "Leaving":
+        self._leave("for_run")
+        return self
+
+    async def __aenter__(self) -> "Leaving":
+        self._leave("enter")
+        return await super().__aenter__()
+
+    async def get_tools(self, ctx: object) -> dict:
+        self._leave("list")
+        return await super().get_tools(ctx)
+
+    async def search(self) -> str:
+        \"\"\"Search.\"\"\"
+        return "found"
+"""
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "cancel"])
+@pytest.mark.parametrize("at", ["init", "for_run", "enter", "list"])
+async def test_a_toolset_that_wants_to_leave_the_program_is_left_out_by_itself(
+    place: Place, at: str, kind: str
+) -> None:
+    name = f"leaving_{uuid4().hex}"
+    place.write(f"{name}.py", LEAVING)
+    main = scripted("Done.")
+    toolsets = {f"{name}.Leaving": {"at": at, "kind": kind}, "filesystem": {}}
+    place.worker("main", main, toolsets=toolsets)
+    assert (await place.run("main")).output == "Done."
+    assert "read_file" in offered(main)
+    assert "search" not in offered(main)
+    assert b"Leaving' failed: " + (b"CancelledError" if kind == "cancel" else kind.encode()) in b"".join(
         event.SerializeToString() for history in await place.histories() for event in history.events
     )
 
