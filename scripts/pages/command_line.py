@@ -89,7 +89,7 @@ _EXIT_CODES = """\
 | 0 | done; also: detached from a live screen with Ctrl-C, the run goes on, and left the inbox |
 | 1 | the run failed |
 | 2 | a command line, a value or a decision that cannot be used |
-| 3 | the run waits for approval; stderr has the commands that answer. Of `approve` and `modify`: the call was not carried out, and is asked about again |
+| 3 | the run waits for approval; stderr has the commands that answer. `approve`: the call is asked about again |
 | 4 | no Temporal server answers |
 | 5 | the run was cancelled or terminated |
 | 6 | `--timeout` passed; the run goes on |
@@ -172,7 +172,7 @@ of different invocations in another order than a later one does.
 | `call.anew` | of a fork: `reason` why a recorded call is carried out again |
 | `call.failed` | `tool`, `call`, `reason`: what the model is told of a call that was refused, rejected or failed |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity`; when failed `error` |
-| `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest`; `again`: the approval whose call was not carried out |
+| `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest`; `again`: the approval that it follows |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
 | `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds`; `source`, `via` |

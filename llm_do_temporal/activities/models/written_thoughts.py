@@ -68,14 +68,14 @@ def _meanings(tags: _Tags) -> dict[str, tuple[str, bool]]:
 
 @dataclass
 class _Thought:
-    """Where a thought stands in a text, with its tags and without."""
+    """Place of a thought in a text, with its tags and without."""
 
     pair: str
     at: int
     inner: int
     depth: int = 1
     end: tuple[int, int] | None = None
-    """Where its last tag begins and ends; None while none has come."""
+    """Begin and end of its last tag; None while none has come."""
 
 
 def _thoughts(text: str, tags: _Tags) -> Iterator[_Thought]:

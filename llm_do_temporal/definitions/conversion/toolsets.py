@@ -11,7 +11,7 @@ from llm_do_temporal.definitions.conversion.drafts import Draft, JsonObject
 _READS = frozenset({"read", "glob", "grep", "ls", "notebookread"})
 _WRITES = frozenset({"write", "edit", "multiedit", "notebookedit"})
 _SHOWN_BY_READING = frozenset({"read", "glob", "ls"})
-"""What our `filesystem` does where it only reads."""
+"""Tools of Claude Code for what our `filesystem` does where it only reads."""
 _WEB = {"websearch": "web_search", "webfetch": "web_fetch"}
 _TASKS = frozenset({"task", "agent"})
 _ALL_BY_DEFAULT = "Read, Write, Edit"

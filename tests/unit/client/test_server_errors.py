@@ -6,6 +6,7 @@ from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.client import LlmDoClient
@@ -46,7 +47,7 @@ class Starved:
         self.refusal = RPCError(message, RPCStatusCode.FAILED_PRECONDITION, b"")
         self.signals: list[tuple[str, Any]] = []
 
-    def get_workflow_handle(self, _run: str) -> Starved:
+    def get_workflow_handle(self, _run: str, **_execution: Any) -> Starved:
         return self
 
     async def execute_update(self, *_args: Any, **_options: Any) -> Any:
@@ -58,7 +59,7 @@ class Starved:
 
 def client_of(server: Starved, monkeypatch: pytest.MonkeyPatch) -> LlmDoClient:
     client = LlmDoClient(cast("Any", server))
-    monkeypatch.setattr(client, "status", AsyncMock())
+    monkeypatch.setattr(client, "_read", AsyncMock(return_value=(WorkflowExecutionInfo(), None)))
     return client
 
 
