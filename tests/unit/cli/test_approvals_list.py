@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, pending: Question) -> Asked:
     client = Asked([replace(pending, id=f"a{number}") for number in range(60)])
 
     @asynccontextmanager
-    async def opened(_: Any) -> AsyncGenerator[Any]:
+    async def opened(*_: Any) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=client)
 
     monkeypatch.setattr(session, "opened", opened)

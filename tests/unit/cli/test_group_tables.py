@@ -72,7 +72,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
     client = Waiting([entry(number) for number in range(12)])
 
     @asynccontextmanager
-    async def opened(_: Any) -> AsyncGenerator[Any]:
+    async def opened(*_: Any) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=client)
 
     monkeypatch.setattr(session, "opened", opened)

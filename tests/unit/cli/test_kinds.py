@@ -88,7 +88,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     client = Desk()
 
     @asynccontextmanager
-    async def opened(_: Any) -> AsyncGenerator[Any]:
+    async def opened(*_: Any) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=client)
 
     monkeypatch.setattr(session, "opened", opened)

@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, pending: Question) -> Sequence[Questi
         return known
 
     @asynccontextmanager
-    async def opened(_: Any) -> AsyncGenerator[Any]:
+    async def opened(*_: Any) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=SimpleNamespace(questions=questions))
 
     async def background(client: object, question: Question) -> Background:

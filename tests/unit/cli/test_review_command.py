@@ -67,7 +67,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
         client = ReviewedRun(*reviews)
 
         @asynccontextmanager
-        async def opened(location: object) -> AsyncGenerator[Any]:
+        async def opened(*_: object) -> AsyncGenerator[Any]:
             yield SimpleNamespace(client=client)
 
         monkeypatch.setattr(session, "opened", opened)
@@ -262,7 +262,7 @@ def test_all_questions_of_a_run_are_decided_without_its_reviews(
         return [alone(InboxEntry(*told, digest=asked.digest))]
 
     @asynccontextmanager
-    async def opened(location: object) -> AsyncGenerator[Any]:
+    async def opened(*_: object) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=ReviewedRun(review))
 
     monkeypatch.setattr(decisions, "_groups", groups)

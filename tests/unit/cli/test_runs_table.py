@@ -93,7 +93,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> RunServer:
     server = RunServer()
 
     @asynccontextmanager
-    async def opened(_location: Location) -> AsyncGenerator[Session]:
+    async def opened(_location: Location, _use: str) -> AsyncGenerator[Session]:
         yield Session(LlmDoClient(cast("Any", server)), None, "127.0.0.1:1", embedded=False)
 
     monkeypatch.setattr(session, "opened", opened)
