@@ -417,6 +417,33 @@ async def test_another_server_of_one_protocol_goes_on(
 
 @LIVE
 @ALL
+async def test_another_model_of_one_gateway_goes_on(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    """Only the model that thought gets its signatures back, where both have one address."""
+    name = f"gateway-{adapter}-{live}".lower()
+    thinks = says(Think("First, the file."), "I look.", Ask("read_file", {"path": "/a.txt"}, id="a"))
+    look = asks("read_file", path="/a.txt")
+    # The first is asked twice, then it refuses, and the second goes on.
+    first = providers.alias(adapter, name, thinks, look, Failure(401, "No."), says("Saved."))
+    second = {**first, "model": f"{first['model']}-mini"}
+    place.workshop(models={"a": first, "b": second}, live_text=live, model_settings=ROOM)
+    place.write("a.txt", "Two")
+    keys: dict[str, Any] = {"toolsets": {"filesystem": {}}, "model_settings": {"thinking": "medium"}}
+    place.worker("main", "a,b", **keys)
+    assert (await place.run("main", mode="approve_all")).output == "Saved."
+    script = providers.scripts[name]
+    assert script.complaints == []
+    own, other = json.dumps(script.requests[1]), json.dumps(script.requests[-1])
+    secrets = (signed("First, the file."), "reasoning_content", "rs_1", "fc_1_2_r", "msg_1_1")
+    # Google's are encoded once more; there the two requests differ, or the second would be refused like the first.
+    assert adapter == "google" or [one for one in secrets if one in own] != []
+    assert [one for one in secrets if one in other] == []
+    assert "First, the file." in other
+
+
+@LIVE
+@ALL
 async def test_an_empty_input_and_an_empty_file_end_no_run(
     place: Place, providers: Providers, adapter: str, live: bool
 ) -> None:

@@ -51,6 +51,8 @@ _SHOWN = "llm_do_shown"
 """Attribute of a built model that holds its name as people see it."""
 _PRICE = "llm_do_price"
 """Attribute of a built model that holds its price, where that is stated."""
+_GATEWAY = "llm_do_gateway"
+"""Attribute of a built model that says whether its alias names an address, which may serve several models."""
 _NO_KEY = "none"
 """Key for a server behind an address of its own whose alias names none. Without it the library would send such a
 server the key of the provider whose protocol it speaks."""
@@ -72,6 +74,7 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
             model = KeylessModel(model_id, str(missing))
         setattr(model, _SHOWN, shown)
         setattr(model, _PRICE, stated_price(alias))
+        setattr(model, _GATEWAY, alias.base_url is not None)
         return model
     except LlmDoError as error:
         if not activity.in_activity():
@@ -86,6 +89,11 @@ class _KeyNotSet(Exception):
 def shown_name(model: Model) -> str:
     """Return the name of a model as the workshop writes it, with its alias where that has an address."""
     return str(getattr(model, _SHOWN, model.model_id))
+
+
+def is_behind_address(model: Model) -> bool:
+    """Return whether the workshop names the address of a model's server."""
+    return bool(getattr(model, _GATEWAY, False))
 
 
 def price_of(model: Model) -> Price | None:

@@ -30,9 +30,12 @@ from pydantic_ai.models import (
 )
 from pydantic_ai.settings import ModelSettings
 
+from llm_do_temporal.activities.models.builder import is_behind_address
 from llm_do_temporal.activities.models.call_pairs import paired
 
 _CHAT = "OpenAIChatModel"
+_ASKED = "#"
+"""Stands before the name of a model in the address of its answer."""
 _ITEM = "rs_"
 """Begins the id of a thought of OpenAI's responses. Its chat completions would take that for the name of a field."""
 _LEFT_OUT = "(What was said before is left out.)"
@@ -66,19 +69,27 @@ def prepared(
     return repair_messages(said, repair_last_response=ended), parameters
 
 
+def with_asked(answer: ModelResponse, model: Model) -> ModelResponse:
+    """Return the answer; where one address may serve several models, with the name of the one that gave it."""
+    if not is_behind_address(model) or not answer.provider_url:
+        return answer
+    return replace(answer, provider_url=f"{answer.provider_url}{_ASKED}{model.model_name}")
+
+
 def _portable(model: Model, messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
-    """Yield the conversation; answers of another server with the same protocol without what only that one can read.
+    """Yield the conversation; answers of another server or model with one protocol without what only that one can read.
 
     These are ids of items, signatures of thoughts, and what server-side tools have done. The library looks at the name
     of the protocol, and would send all of it to every server that speaks it.
     """
-    protocol, own = model.system, dict[str | None, bool]()
+    protocol, own = model.system, dict[str, bool]()
     for message in messages:
         if isinstance(message, ModelResponse) and message.provider_name == protocol:
-            address = message.provider_url
+            address, _, asked = (message.provider_url or "").partition(_ASKED)
+            message = replace(message, provider_url=address or None)
             if address not in own:
                 own[address] = model.accepts_server_state(message)
-            yield message if own[address] else _of_nobody(message)
+            yield message if own[address] and asked in ("", model.model_name) else _of_nobody(message)
         else:
             yield message
 
