@@ -41,7 +41,7 @@ from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.inputs import InputActivities
 from llm_do_temporal.activities.layers import LayerActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities
-from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes, install_times
+from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes
 from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
@@ -157,9 +157,8 @@ def build_worker(
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
     records = ForkRecords(blobs)
-    turns = TurnStore(blobs, records)
+    turns = TurnStore(blobs, records, chosen.batch_times)
     agent = AgentPlugin(build_agent(turns))
-    install_times(chosen.batch_times)
     queues = Queues(models=tuple(providers), files=separate_files)
     definitions = DefinitionActivities(workshop, blobs, records, search_attributes=search_attributes, queues=queues)
     reuse = ReuseActivities(workshop, blobs, records)

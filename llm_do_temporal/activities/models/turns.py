@@ -7,6 +7,7 @@ conversation carries only their digests, so that no history ever holds them, and
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -33,10 +34,9 @@ from llm_do_temporal.activities.models.endings import with_known_end
 from llm_do_temporal.activities.models.failures import key_failure, model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask, has_end
 from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
-from llm_do_temporal.activities.models.preparation import prepared
+from llm_do_temporal.activities.models.preparation import prepared, with_asked
 from llm_do_temporal.activities.models.pricing import priced
-from llm_do_temporal.activities.models.provider_batches.turn import Asked, told_before
-from llm_do_temporal.activities.models.provider_batches.turn import answer as batched_answer
+from llm_do_temporal.activities.models.provider_batches.turn import Asked, BatchedTurns, BatchTimes, told_before
 from llm_do_temporal.activities.models.reuse.recorded_turns import keyed, reused
 from llm_do_temporal.activities.models.usage_reports import counted, marked
 from llm_do_temporal.activities.models.written_calls import refuse_written_calls
@@ -56,6 +56,7 @@ from llm_do_temporal.telemetry.spans import tell
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
+_MOST_COUNTED_TURNS = 1_000
 _SERVER_IS_BUSY = {
     RPCStatusCode.ABORTED,
     RPCStatusCode.DEADLINE_EXCEEDED,
@@ -68,14 +69,39 @@ _SERVER_IS_BUSY = {
 _log = logging.getLogger(__name__)
 
 
-class TurnStore:
-    """Stores that model turns use: the conversations at hand, blobs, and records of other runs."""
+class UnusableAnswers:
+    """Counts of answers that could not be used, by turn. Attempts that brought no answer do not count.
 
-    def __init__(self, blobs: BlobStore | None = None, records: ForkRecords | None = None) -> None:
-        """Without blobs no turn has attachments or a base; without records none is taken over from another run."""
+    What another process counted is not known here: a turn that moves to it is asked a few times more.
+    """
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[tuple[str | None, ...], int] = OrderedDict()
+
+    def add(self, turn: activity.Info) -> int:
+        """Count one more of the turn, and return how many there are."""
+        key = (turn.workflow_id, turn.workflow_run_id, turn.activity_id)
+        count = self._counts[key] = self._counts.pop(key, 0) + 1
+        if len(self._counts) > _MOST_COUNTED_TURNS:
+            self._counts.popitem(last=False)
+        return count
+
+
+class TurnStore:
+    """Stores that model turns use: the conversations at hand, blobs, records of other runs, and turns in batches."""
+
+    def __init__(
+        self, blobs: BlobStore | None = None, records: ForkRecords | None = None, times: BatchTimes | None = None
+    ) -> None:
+        """Without blobs no turn has attachments or a base; without records none is taken over from another run.
+
+        `times` are those of turns that go through batch APIs; None for the usual ones.
+        """
         self.blobs = blobs
         self.records = records
         self.conversations = Conversations(blobs)
+        self.batches = BatchedTurns(times)
+        self.unusable = UnusableAnswers()
 
 
 class ResolveAttachments(AbstractCapability[Any]):
@@ -121,10 +147,10 @@ class TurnModel(WrapperModel):
             with unusable_when_unread(self.wrapped):
                 return self._stored(answer, asked, said, key=key, batched=True)
 
-        async with _one_turn(self.wrapped, part, turn):
+        async with _one_turn(self.wrapped, part, turn, self._store.unusable):
             if turn is not None and turn.custom_id:
                 # It was looked up before it was sent.
-                return await batched_answer(self.wrapped, turn, build, finish)
+                return await self._store.batches.answer(self.wrapped, turn, build, finish)
             whole, key = await self._whole(messages, model_settings, model_request_parameters)
             said = whole[0]
             if part is not None and part.fork is not None:
@@ -132,7 +158,7 @@ class TurnModel(WrapperModel):
                 if recorded is not None:
                     return self._store.conversations.mark(keyed(recorded, key), whole[0])
             if turn is not None:
-                return await batched_answer(self.wrapped, turn, partial(self._ready, *whole), finish)
+                return await self._store.batches.answer(self.wrapped, turn, partial(self._ready, *whole), finish)
             asked = await self._ready(*whole)
             live = part is None or part.live
             with unusable_when_unread(self.wrapped):
@@ -162,6 +188,7 @@ class TurnModel(WrapperModel):
         answer = with_plain_calls(answer, parameters, call_ids(said))
         whole = {tool.name for tool in parameters.output_tools}
         stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
+        stored = with_asked(stored, self.wrapped)
         if estimated:
             stored = marked(stored)
             _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
@@ -176,7 +203,7 @@ class TurnModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
-        async with _one_turn(self.wrapped, _part(model_settings), None):
+        async with _one_turn(self.wrapped, _part(model_settings), None, self._store.unusable):
             whole = await self._store.conversations.whole(messages, model_settings, model_request_parameters)
             asked = await self._ready(*whole)
             async with super().request_stream(*asked, run_context) as stream:
@@ -246,7 +273,9 @@ def _part(settings: ModelSettings | None) -> ConversationPart | None:
 
 
 @asynccontextmanager
-async def _one_turn(asked: Model, part: ConversationPart | None, batched: BatchedTurn | None) -> AsyncGenerator[None]:
+async def _one_turn(
+    asked: Model, part: ConversationPart | None, batched: BatchedTurn | None, counts: UnusableAnswers
+) -> AsyncGenerator[None]:
     info, model = activity.info(), shown_name(asked)
     # Most attempts of a turn that waits for a batch ask the model nothing.
     attempt = info.attempt if batched is None else batched.failed + 1
@@ -272,7 +301,8 @@ async def _one_turn(asked: Model, part: ConversationPart | None, batched: Batche
         raise
     except AgentRunError as error:
         _log.warning("model turn unusable: %s: %s", turn, quoted(str(error)))
-        if attempt < _MALFORMED_ANSWER_ATTEMPTS:
+        answered = counts.add(info) if batched is None else attempt
+        if answered < _MALFORMED_ANSWER_ATTEMPTS:
             # Under its own name Pydantic AI's retry policy would not try it again.
             raise ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER) from None
         unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")

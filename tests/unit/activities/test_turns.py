@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic_ai import BinaryContent
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ImageUrl, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -33,6 +35,21 @@ async def test_a_server_that_is_busy_is_asked_again_and_ends_no_run(
         await ActivityEnvironment().run(
             TurnModel(FunctionModel(fail)).request, [ModelRequest([])], None, ModelRequestParameters()
         )
+
+
+async def test_attempts_that_brought_no_answer_count_for_none_that_made_no_sense() -> None:
+    def babble(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        raise UnexpectedModelBehavior("babble")
+
+    model = ResolveAttachments(TurnStore()).get_wrapper_model(FunctionModel(babble))
+    assert model is not None
+    lost = 7
+    for number, turn in enumerate(("one", "other", "one", "one", "other")):
+        environment = ActivityEnvironment()
+        environment.info = replace(environment.info, activity_id=turn, attempt=lost + number)
+        with pytest.raises(ApplicationError) as raised:
+            await environment.run(model.request, [ModelRequest([])], None, ModelRequestParameters())
+        assert raised.value.non_retryable == (number == 3)
 
 
 async def test_two_services_of_one_process_read_the_files_of_their_own_workshops(tmp_path: Path) -> None:
