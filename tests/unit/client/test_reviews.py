@@ -153,7 +153,7 @@ def test_json_has_hunks_with_their_ids(review: Review) -> None:
     told = review.as_json()
 
     novel = next(one for one in told["changes"] if one["path"] == "src/novel.txt")
-    assert [len(one["id"]) for one in novel["hunks"]] == [16, 16]
+    assert [len(one["id"]) for one in novel["hunks"]] == [32, 32]
     assert novel["is_divisible"]
     assert (told["section"], told["counts"]["total"], told["is_open"]) == ("ordinary", 6, True)
 
