@@ -33,6 +33,11 @@ def read_json(data: bytes) -> Any:
     return json.loads(text, object_pairs_hook=_object)
 
 
+def check_keys(text: str) -> None:
+    """Raise JSONDecodeError for a JSON text in which an object has a key twice: readers take one or the other."""
+    json.loads(text, object_pairs_hook=_object)
+
+
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -107,6 +107,12 @@ def test_a_file_that_is_not_json_is_named_and_its_option_is_not_suggested_again(
     assert "@FILE" not in str(raised.value.next_step)
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '[{"b": {"a": null, "\\u0061": 1}}]'])
+def test_a_key_that_is_there_twice_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match='the value of --args is not JSON: an object has the key "a" twice'):
+        read_json(text, "--args")
+
+
 def test_arguments_must_be_an_object() -> None:
     with pytest.raises(UsageError, match="not a JSON object"):
         read_json_object("[1]", "--args")

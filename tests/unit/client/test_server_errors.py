@@ -6,6 +6,7 @@ from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -40,6 +41,9 @@ async def test_no_run_has_an_empty_id() -> None:
             raise RPCError("WorkflowId is not set on request.", RPCStatusCode.INVALID_ARGUMENT, b"")
 
 
+A_RUN = WorkflowExecution(workflow_id="a-run", run_id="r")
+
+
 class Starved:
     """A server whose only run has a task that has just failed."""
 
@@ -59,7 +63,7 @@ class Starved:
 
 def client_of(server: Starved, monkeypatch: pytest.MonkeyPatch) -> LlmDoClient:
     client = LlmDoClient(cast("Any", server))
-    monkeypatch.setattr(client, "_read", AsyncMock(return_value=(WorkflowExecutionInfo(), None)))
+    monkeypatch.setattr(client, "_read", AsyncMock(return_value=(WorkflowExecutionInfo(execution=A_RUN), None)))
     return client
 
 
