@@ -20,7 +20,14 @@ BROKEN = {
     **dict.fromkeys(("chat", "template"), ("error", "network_error", "insufficient_system_resource", "abort", "load")),
     "responses": ("failed", "cancelled"),
     "anthropic": ("error", "cancelled"),
-    "google": ("OTHER", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "NEVER_HEARD_OF"),
+    "google": (
+        "OTHER",
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "LANGUAGE",
+        "NEVER_HEARD_OF",
+    ),
 }
 """Finish reasons after which half a text is no answer."""
 CUT = {
