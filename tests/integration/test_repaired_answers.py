@@ -1,4 +1,4 @@
-"""Answers of gateways that OpenAI's library refuses or mixes up, over HTTP through both of its adapters."""
+"""Answers of gateways that client libraries refuse or mix up, over HTTP through their adapters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ def providers() -> Iterator[Providers]:
 def raw(*events: Json, live: bool) -> Raw:
     if not live:
         return Raw(json.dumps(events[0]).encode(), "application/json")
-    return Raw("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+    return Raw("".join(f"{_named(event)}data: {json.dumps(event)}\n\n" for event in events).encode())
+
+
+def _named(event: Json) -> str:
+    """Return the line with the name of an event, which the events of some protocols have."""
+    return f"event: {event['type']}\n" if "type" in event else ""
 
 
 async def answer_of(providers: Providers, adapter: str, name: str, sent: Raw, *, live: bool) -> ModelResponse:
@@ -219,3 +224,124 @@ async def test_one_of_several_choices_is_the_answer(providers: Providers, form: 
     sent = raw(*CHOICES[form], live=True)
     answer = await answer_of(providers, "chat", f"choices-{form.replace(' ', '-')}", sent, live=True)
     assert (answer.text, answer.finish_reason) == ("Hello world.", "stop")
+
+
+CALL: Json = {"id": "a", "type": "function", "function": {"name": "write_file", "arguments": '{"path": "/a"}'}}
+CHAT_CALLS: dict[str, Json] = {
+    "arguments as an object": {**CALL, "function": {"name": "write_file", "arguments": {"path": "/a"}}},
+    "id as a number": {**CALL, "id": 7},
+    "id null": {**CALL, "id": None},
+    "type null": {**CALL, "type": None},
+    "no type": {key: CALL[key] for key in ("id", "function")},
+}
+CHOICE: Json = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello."}}
+CHAT_TEXTS: dict[str, Json] = {
+    "no role": {"choices": [{**CHOICE, "message": {"content": "Hello."}}]},
+    "no index": {"choices": [{key: CHOICE[key] for key in ("finish_reason", "message")}]},
+    "empty reason": {"choices": [{**CHOICE, "finish_reason": ""}]},
+    "no reason": {"choices": [{**CHOICE, "finish_reason": None}]},
+    "odd usage": {"choices": [CHOICE], "usage": {"prompt_tokens": "many"}},
+    "usage as a list": {"choices": [CHOICE], "usage": [1]},
+    "odd log probabilities": {"choices": [{**CHOICE, "logprobs": {"content": [{"token": 5}]}}]},
+    "another object": {"choices": [CHOICE], "object": "text_completion"},
+    "odd time": {"choices": [CHOICE], "created": "now"},
+    "odd id": {"choices": [CHOICE], "id": 5, "model": None},
+}
+
+
+@pytest.mark.parametrize("form", CHAT_CALLS)
+async def test_a_call_of_chat_is_read_in_the_one_way_that_it_can_be(providers: Providers, form: str) -> None:
+    said = {"role": "assistant", "content": None, "tool_calls": [CHAT_CALLS[form]]}
+    body = {
+        **CHUNK,
+        "object": "chat.completion",
+        "choices": [{**CHOICE, "finish_reason": "tool_calls", "message": said}],
+    }
+    answer = await answer_of(providers, "chat", f"call-{form.replace(' ', '-')}", raw(body, live=False), live=False)
+    assert paths(answer) == ["/a"]
+
+
+@pytest.mark.parametrize("form", CHAT_TEXTS)
+async def test_fields_that_say_nothing_of_an_answer_of_chat_take_nothing_of_it(providers: Providers, form: str) -> None:
+    body = {**CHUNK, "object": "chat.completion", **CHAT_TEXTS[form]}
+    answer = await answer_of(providers, "chat", f"field-{form.replace(' ', '-')}", raw(body, live=False), live=False)
+    assert (answer.text, answer.finish_reason) == ("Hello.", "stop")
+
+
+async def test_a_stream_of_chat_is_read_in_the_one_way_that_it_can_be(providers: Providers) -> None:
+    begin = {"index": 0, "id": 7, "type": "function", "function": {"name": "write_file", "arguments": ""}}
+    rest = {"index": 0, "function": {"arguments": {"path": "/a"}}}
+    odd = {"content": [{"token": 5}]}
+    events = [
+        {**CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [begin]}, "logprobs": odd}]},
+        {**CHUNK, "choices": [{"delta": {"tool_calls": [rest]}}], "usage": "many"},
+        {**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {**CHUNK, "choices": [], "usage": {"prompt_tokens": "many"}},
+    ]
+    answer = await answer_of(providers, "chat", "odd-stream", raw(*events, live=True), live=True)
+    assert paths(answer) == ["/a"]
+
+
+TEXT: Json = {"type": "text", "text": "Hello."}
+USE: Json = {"type": "tool_use", "id": "toolu_a", "name": "write_file", "input": {"path": "/a"}}
+MESSAGE: Json = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+USED: Json = {"input_tokens": 3, "output_tokens": 4}
+ANTHROPIC: dict[str, Json] = {
+    "usage null": {"content": [TEXT, USE], "usage": None},
+    "no usage": {"content": [TEXT, USE]},
+    "odd usage": {"content": [TEXT, USE], "usage": {"input_tokens": "many", "output_tokens": None}},
+    "text null": {"content": [{"type": "text", "text": None}, TEXT, USE], "usage": USED},
+    "unknown block": {"content": [TEXT, {"type": "hologram", "x": 1}, USE], "usage": USED},
+    "no id": {"content": [TEXT, {key: USE[key] for key in ("type", "name", "input")}], "usage": USED},
+    "id null": {"content": [TEXT, {**USE, "id": None}], "usage": USED},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("form", ANTHROPIC)
+async def test_an_answer_of_anthropic_is_read_in_the_one_way_that_it_can_be(
+    providers: Providers, form: str, live: bool
+) -> None:
+    body = {**MESSAGE, **ANTHROPIC[form]}
+    sent = raw(*_as_anthropic_streams(body), live=True) if live else raw(body, live=False)
+    answer = await answer_of(providers, "anthropic", f"a-{form.replace(' ', '-')}-{live}", sent, live=live)
+    assert (answer.text, paths(answer)) == ("Hello.", ["/a"])
+
+
+def _as_anthropic_streams(body: Json) -> Iterator[Json]:
+    yield {"type": "message_start", "message": {**body, "content": [], "stop_reason": None}}
+    for place, block in enumerate(body["content"]):
+        begun = {"text": block.get("text") and "", "input": {}}
+        yield {
+            "type": "content_block_start",
+            "index": place,
+            "content_block": {**block, **{key: begun[key] for key in begun.keys() & block.keys()}},
+        }
+        delta = {"type": "text_delta", "text": block.get("text") or ""}
+        if block["type"] == "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        yield {"type": "content_block_delta", "index": place, "delta": delta}
+        yield {"type": "content_block_stop", "index": place}
+    yield {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}}
+    yield {"type": "message_stop"}
+
+
+PART, CALLED = {"text": "Hello."}, {"functionCall": {"name": "write_file", "args": {"path": "/a"}}}
+GOOGLE: dict[str, Json] = {
+    "arguments as text": {"parts": [PART, {"functionCall": {"name": "write_file", "args": '{"path": "/a"}'}}]},
+    "empty part": {"parts": [{}, PART, CALLED, {}]},
+    "unknown part": {"parts": [PART, {"hologram": {"x": 1}}, CALLED]},
+    "odd usage": {"parts": [PART, CALLED]},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("form", GOOGLE)
+async def test_an_answer_of_google_is_read_in_the_one_way_that_it_can_be(
+    providers: Providers, form: str, live: bool
+) -> None:
+    candidate = {"content": {"role": "model", **GOOGLE[form]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": "many"} if form == "odd usage" else {"promptTokenCount": 3}
+    body = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"}
+    answer = await answer_of(providers, "google", f"g-{form.replace(' ', '-')}-{live}", raw(body, live=live), live=live)
+    assert (answer.text, paths(answer)) == ("Hello.", ["/a"])

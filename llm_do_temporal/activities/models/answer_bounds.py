@@ -16,8 +16,7 @@ import httpx2
 from pydantic_ai.models import Model
 
 from llm_do_temporal.activities.models.answer_repairs import (
-    ChatRepairs,
-    ResponseRepairs,
+    Repairs,
     repaired_body,
     repaired_events,
     repairs_of,
@@ -120,9 +119,7 @@ async def _count(response: httpx2.Response) -> None:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(
-        self, packed: httpx2.Response, most: int, repairs: ChatRepairs | ResponseRepairs | None = None
-    ) -> None:
+    def __init__(self, packed: httpx2.Response, most: int, repairs: Repairs | None = None) -> None:
         self._packed = packed
         self._left = most
         self._repairs = None if packed.is_error else repairs

@@ -1,17 +1,19 @@
-"""Repairs of OpenAI's answers on their way to the client library, which refuses or mixes up what gateways make of them.
+"""Repairs of answers on their way to the client libraries, which refuse or mix up what gateways make of them.
 
 Called by the hook that counts what an HTTP client reads. It keeps one choice of an answer, gives calls and items ids
-of their own, adds text that came in no delta, and names a reason where an answer is incomplete. What needs no repair
-is passed on byte for byte.
+of their own, adds text that came in no delta, names a reason where an answer is incomplete, and gives fields that can
+be read in one way only the form that the protocol has. Fields that nobody needs for the answer, such as a usage that
+cannot be read, are left out. What needs no repair is passed on byte for byte.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, cast, get_args
+from typing import Any, Protocol, cast, get_args
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from llm_do_temporal.activities.models.endings import meaning
@@ -19,7 +21,20 @@ from llm_do_temporal.activities.models.endings import meaning
 Json = dict[str, Any]
 _PREFIXES = {"message": "msg", "reasoning": "rs"}
 """Beginnings of the ids of items, by their type; those of calls begin with `fc`."""
+_NOTHING: Json = {"type": "ping"}
 _TEXT_DELTA = "response.output_text.delta"
+
+
+class Repairs(Protocol):
+    """Repairs of one answer."""
+
+    def whole(self, body: Json) -> Json:
+        """Return an answer in one piece as the library can read it."""
+        ...
+
+    def event(self, event: Json) -> list[Json]:
+        """Return the events in the place of one event of a stream."""
+        ...
 
 
 class ChatRepairs:
@@ -31,22 +46,143 @@ class ChatRepairs:
     def whole(self, body: Json) -> Json:
         """Return an answer in one piece with one choice, and with an id or an empty one for each call."""
         choices = _objects(body.get("choices"))
-        if len(choices) > 1:
-            choices = [min(choices, key=_index)]
-        for choice in choices:
-            for call in _objects(_object(choice.get("message")).get("tool_calls")):
-                call["id"] = call.get("id") or ""
-        return {**body, "choices": choices} if choices else body
-
-    def event(self, chunk: Json) -> list[Json]:
-        """Return a chunk with pieces of the one choice that is kept."""
-        choices = _objects(chunk.get("choices"))
         if not choices:
-            return [chunk]
+            return body
+        choice = min(choices, key=_index)
+        message = {"role": "assistant", **_object(choice.get("message"))}
+        if "tool_calls" in message:
+            message["tool_calls"] = [_chat_call(call) for call in _objects(message["tool_calls"])] or None
+        end = choice.get("finish_reason") or ("tool_calls" if message.get("tool_calls") else "stop")
+        kept = {**_plain_choice(choice), "index": _index(choice), "message": message, "finish_reason": end}
+        return _plain_envelope({**body, "choices": [kept]}, "chat.completion")
+
+    def event(self, event: Json) -> list[Json]:
+        """Return a chunk with pieces of the one choice that is kept."""
+        choices = _objects(event.get("choices"))
+        if not choices:
+            return [_plain_envelope(event, "chat.completion.chunk")] if "usage" in event else [event]
         if self._choice is None:
             self._choice = min(map(_index, choices))
-        kept = [one for one in choices if _index(one) == self._choice]
-        return [chunk if len(kept) == len(choices) else {**chunk, "choices": kept}]
+        kept = [_plain_piece(one) for one in choices if _index(one) == self._choice]
+        return [_plain_envelope({**event, "choices": kept}, "chat.completion.chunk")]
+
+
+def _plain_envelope(answer: Json, kind: str) -> Json:
+    """Return an answer of chat completions without a usage that cannot be read, and with its kind."""
+    answer = {**answer, "object": kind}
+    if not _is_readable("CompletionUsage", answer.get("usage")):
+        del answer["usage"]
+    for key, usual in (("created", 0), ("model", ""), ("id", "")):
+        if key in answer and not isinstance(answer[key], type(usual)):
+            answer[key] = usual
+    return answer
+
+
+def _plain_choice(choice: Json) -> Json:
+    """Return a choice without log probabilities that cannot be read: nothing of the answer is in them."""
+    return choice if _is_readable("ChoiceLogprobs", choice.get("logprobs")) else {**choice, "logprobs": None}
+
+
+def _plain_piece(choice: Json) -> Json:
+    kept = {**_plain_choice(choice), "index": _index(choice)}
+    delta = kept.get("delta")
+    if isinstance(delta, dict) and "tool_calls" in delta:
+        calls: Any = _object(delta)["tool_calls"]
+        pieces = [_call_piece(call) for call in _objects(calls)] if isinstance(calls, list) else None
+        kept["delta"] = {**_object(delta), "tool_calls": pieces}
+    return kept
+
+
+def _chat_call(call: Json) -> Json:
+    function = _object(call.get("function"))
+    arguments = function.get("arguments")
+    text = "{}" if arguments is None else arguments if isinstance(arguments, str) else json.dumps(arguments)
+    kind = call.get("type") or "function"
+    return {**call, "id": _text(call.get("id")), "type": kind, "function": {**function, "arguments": text}}
+
+
+def _call_piece(call: Json) -> Json:
+    """Return a piece of a call: what is missing there stands in another piece."""
+    made = dict(call)
+    if not isinstance(made.get("id"), str | None):
+        made["id"] = _text(made["id"])
+    function = _object(made.get("function"))
+    if not isinstance(function.get("arguments"), str | None):
+        made["function"] = {**function, "arguments": json.dumps(function["arguments"])}
+    return made
+
+
+class AnthropicRepairs:
+    """Repairs of one answer of Anthropic's messages."""
+
+    def __init__(self) -> None:
+        self._unknown: set[Any] = set()
+        """Places of blocks that are left out."""
+
+    def whole(self, body: Json) -> Json:
+        """Return an answer in one piece with an id for each call, and without blocks that the library does not know."""
+        blocks = body.get("content")
+        if not isinstance(blocks, list):
+            return body
+        kept = [self._block(one, place) for place, one in enumerate(_objects(cast("Any", blocks)))]
+        return _with_usage({**body, "content": [one for one in kept if one is not None]})
+
+    def event(self, event: Json) -> list[Json]:
+        """Return the event; one that means nothing in the place of one of a block that the library does not know."""
+        kind, place = event.get("type"), event.get("index")
+        if kind == "message_start":
+            return [{**event, "message": _with_usage(_object(event.get("message")))}]
+        if kind == "content_block_start":
+            block = self._block(_object(event.get("content_block")), place)
+            if block is None:
+                self._unknown.add(place)
+                return [_NOTHING]
+            return [{**event, "content_block": block}]
+        is_of_block = kind in ("content_block_delta", "content_block_stop")
+        return [_NOTHING] if is_of_block and place in self._unknown else [event]
+
+    def _block(self, block: Json, place: Any) -> Json | None:
+        kind = block.get("type")
+        if kind not in _known_blocks():
+            return None
+        if kind == "text" and block.get("text") is None:
+            return {**block, "text": ""}
+        if kind == "tool_use":
+            own, given = _text(block.get("id")) or f"toolu_{place}", block.get("input")
+            return {**block, "id": own, "input": {} if given is None else given}
+        return block
+
+
+class GoogleRepairs:
+    """Repairs of one answer of Google."""
+
+    def whole(self, body: Json) -> Json:
+        """Return an answer whose parts the library knows, and whose calls have arguments that are objects."""
+        candidates = [self._candidate(one) for one in _objects(body.get("candidates"))]
+        made = {**body, "candidates": candidates} if candidates else dict(body)
+        usage = made.get("usageMetadata")
+        if usage is not None and not _is_readable("GenerateContentResponseUsageMetadata", usage):
+            del made["usageMetadata"]
+        return made
+
+    def event(self, event: Json) -> list[Json]:
+        """Return the piece of a stream, which has the form of an answer."""
+        return [self.whole(event)]
+
+    def _candidate(self, candidate: Json) -> Json:
+        content = _object(candidate.get("content"))
+        parts = content.get("parts")
+        if not isinstance(parts, list):
+            return candidate
+        kept = [_google_part(one) for one in _objects(cast("Any", parts)) if not _known_parts().isdisjoint(one)]
+        return {**candidate, "content": {**content, "parts": kept}}
+
+
+def _google_part(part: Json) -> Json:
+    call = _object(part.get("functionCall"))
+    given = call.get("args")
+    read = _read(given.encode()) if isinstance(given, str) else None
+    return {**part, "functionCall": {**call, "args": read}} if read or given == "{}" else part
 
 
 class ResponseRepairs:
@@ -56,9 +192,9 @@ class ResponseRepairs:
         self._ids: dict[Any, str] = {}
         """Ids of the items that are open, by their place."""
         self._used: set[str] = set()
-        self._texts: dict[tuple[Any, Any], str] = {}
+        self._texts: dict[tuple[Any, Any], list[str]] = {}
         """Text of deltas, by the places of an item and of its content."""
-        self._said = ""
+        self._said: list[str] = []
 
     def whole(self, body: Json) -> Json:
         """Return an answer in one piece without items that the library does not know."""
@@ -109,8 +245,10 @@ class ResponseRepairs:
     def _rest(self, event: Json, item: Any, content: Any, text: Any) -> Iterator[Json]:
         """Yield a delta with the end of a text that has come as a whole, where its deltas were its beginning."""
         place = event.get("output_index")
-        had = self._texts.get((place, content), "")
-        if not isinstance(text, str) or not text.startswith(had) or text == had or (not had and text in self._said):
+        had = "".join(self._texts.get((place, content), ()))
+        if not isinstance(text, str) or not text.startswith(had) or text == had:
+            return
+        if not had and text in "".join(self._said):
             return
         rest = text[len(had) :]
         self._add(place, content, rest)
@@ -118,8 +256,8 @@ class ResponseRepairs:
         yield {"type": _TEXT_DELTA, "item_id": item or "msg_0", **at, "delta": rest, "logprobs": []}
 
     def _add(self, place: Any, content: Any, text: str) -> None:
-        self._texts[place, content] = self._texts.get((place, content), "") + text
-        self._said += text
+        self._texts.setdefault((place, content), []).append(text)
+        self._said.append(text)
 
     def _end(self, event: Json) -> list[Json]:
         whole = self.whole(_object(event.get("response")))
@@ -131,14 +269,21 @@ class ResponseRepairs:
         return [*found, {**event, "response": whole}]
 
 
-def repairs_of(path: str) -> ChatRepairs | ResponseRepairs | None:
+_PATHS: Mapping[str, Callable[[], Repairs]] = {
+    "/chat/completions": ChatRepairs,
+    "/responses": ResponseRepairs,
+    "/messages": AnthropicRepairs,
+    ":generateContent": GoogleRepairs,
+    ":streamGenerateContent": GoogleRepairs,
+}
+
+
+def repairs_of(path: str) -> Repairs | None:
     """Return the repairs of an answer to a request at this path; None: it is of another protocol."""
-    if path.endswith("/chat/completions"):
-        return ChatRepairs()
-    return ResponseRepairs() if path.endswith("/responses") else None
+    return next((kind() for end, kind in _PATHS.items() if path.endswith(end)), None)
 
 
-def repaired_body(repairs: ChatRepairs | ResponseRepairs, data: bytes) -> bytes:
+def repaired_body(repairs: Repairs, data: bytes) -> bytes:
     """Return an answer in one piece as the library can read it."""
     body = _read(data)
     if not body:
@@ -147,9 +292,7 @@ def repaired_body(repairs: ChatRepairs | ResponseRepairs, data: bytes) -> bytes:
     return data if made == body else json.dumps(made).encode()
 
 
-async def repaired_events(
-    repairs: ChatRepairs | ResponseRepairs, pieces: AsyncIterator[bytes]
-) -> AsyncGenerator[bytes]:
+async def repaired_events(repairs: Repairs, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """Yield a stream of events as the library can read them, in whole lines."""
     left = b""
     async for piece in pieces:
@@ -160,7 +303,7 @@ async def repaired_events(
         yield _repaired_line(repairs, left)
 
 
-def _repaired_line(repairs: ChatRepairs | ResponseRepairs, line: bytes) -> bytes:
+def _repaired_line(repairs: Repairs, line: bytes) -> bytes:
     event = _read(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
     if not event:
         return line
@@ -196,6 +339,57 @@ def _known_items() -> frozenset[str]:
 
     kinds = get_args(get_args(ResponseOutputItem)[0])
     return frozenset(name for kind in kinds for name in get_args(kind.model_fields["type"].annotation))
+
+
+@cache
+def _known_blocks() -> frozenset[str]:
+    from anthropic.types.beta import BetaContentBlock
+
+    kinds = get_args(get_args(BetaContentBlock)[0])
+    return frozenset(name for kind in kinds for name in get_args(kind.model_fields["type"].annotation))
+
+
+@cache
+def _known_parts() -> frozenset[str]:
+    from google.genai.types import Part
+
+    return frozenset(name for field, info in Part.model_fields.items() for name in (field, info.alias or field))
+
+
+@cache
+def _reader(name: str) -> TypeAdapter[Any]:
+    if name == "CompletionUsage":
+        from openai.types import CompletionUsage as Kind
+    elif name == "ChoiceLogprobs":
+        from openai.types.chat.chat_completion import ChoiceLogprobs as Kind
+    else:
+        from google.genai.types import GenerateContentResponseUsageMetadata as Kind
+    return TypeAdapter(Kind | None)
+
+
+def _is_readable(name: str, value: Any) -> bool:
+    """Return whether a library can read a part of an answer as its class of this name. None is readable."""
+    if value is None:
+        return True
+    try:
+        _reader(name).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _with_usage(message: Json) -> Json:
+    """Return a message of Anthropic; one without a usage that can be read counts no tokens."""
+    usage = _object(message.get("usage"))
+    counted = {
+        key: usage.get(key) if isinstance(usage.get(key), int) else 0 for key in ("input_tokens", "output_tokens")
+    }
+    return message if usage == {**usage, **counted} and usage else {**message, "usage": {**usage, **counted}}
+
+
+def _text(given: Any) -> str:
+    """Return an id as a text; empty for none."""
+    return "" if given is None or isinstance(given, dict | list) else str(given)
 
 
 def _index(choice: Json) -> int:
