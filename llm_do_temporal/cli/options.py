@@ -16,7 +16,6 @@ from cyclopts import Group, Parameter
 
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
-from llm_do_temporal.messages.json_values import read_json as read_value
 from llm_do_temporal.workshop_search import search_upwards
 
 if TYPE_CHECKING:
@@ -137,6 +136,7 @@ def read_json(text: str, option: str) -> Any:
     # Imported here: most commands read no file.
     from llm_do_temporal.client.given_texts import read_given
     from llm_do_temporal.doors.values.strict_json import check_keys
+    from llm_do_temporal.messages.json_values import read_json as read_value
 
     source, what = text, f"the value of {option}"
     step = f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.'

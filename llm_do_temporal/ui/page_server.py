@@ -55,11 +55,16 @@ class PageServer(BoundServer):
         super().__init__(_listen(options, kept.ports))
         user = access.owner(token) if token else None
         self._access = LinkAccess(user, token, kept.key, self.port) if user and token else access
-        (kept if options.port is not None else kept.with_port(self.port)).keep(options.workshop)
+        self._kept = kept if options.port is not None else kept.with_port(self.port)
+        self._keeps_in = options.workshop
         self._hosts = own_hosts(options.host, self.port, *options.allowed_hosts)
         self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, self.port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
         """Address to open in a browser; carries the token if that is a random one."""
+
+    def keep(self) -> None:
+        """Write the key of sessions and the port into the workshop, for the next start of the page."""
+        self._kept.keep(self._keeps_in)
 
     async def serve(
         self,
@@ -76,6 +81,7 @@ class PageServer(BoundServer):
         `build_api` makes the application that answers programs below `/api/` under the server's names; None: nothing
         does.
         """
+        self.keep()
         settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded, self._undo_seconds)
         page = build_app(settings, client)
         await self._answer(page if build_api is None else BesidePage(page, Late(partial(build_api, self._hosts))))

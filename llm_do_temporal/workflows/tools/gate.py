@@ -214,8 +214,8 @@ class Gate:
             raise ToolFailed(for_model(error)) from error
         except Exception as error:
             self._desk.report(tool, error)
-            words = without_advice(f"{type(error).__name__}: {error}"[:_REASON_CHARS])
-            raise ToolFailed(f"{tool.name} failed unexpectedly: {words}") from error
+            words = without_advice(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:_REASON_CHARS])
+            raise ToolFailed(words) from error
 
     async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
         """Carry the call out as it was shown, asking again where something has changed since.

@@ -47,7 +47,7 @@ class ReviewedRun(LlmDoClient):
         """See LlmDoClient."""
         return [one.question for one in self.asked]
 
-    async def decide(self, run: str, decision: Decision) -> Approval | None:
+    async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
         """See LlmDoClient."""
         self.taken.append(decision)
         question = next(one.question for one in self.asked if one.question.id == decision.id)

@@ -57,7 +57,7 @@ class Desk(LlmDoClient):
         self.released: list[str] = []
         self.asked: Question | None = None
 
-    async def decide(self, run: str, decision: Decision) -> Approval | None:
+    async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
         """See LlmDoClient."""
         assert self.asked is not None
         self.taken.append(decision)

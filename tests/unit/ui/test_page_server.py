@@ -81,6 +81,7 @@ def test_a_page_for_every_address_goes_by_the_name_it_was_given(tokens: Path) ->
 
 def started(workshop: Path, **more: object) -> PageServer:
     page = PageServer(PageOptions(workshop=workshop, **more))  # pyright: ignore[reportArgumentType]
+    page.keep()
     page.stop()
     return page
 
