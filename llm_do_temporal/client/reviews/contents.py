@@ -19,6 +19,8 @@ from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
 MAX_SHOWN_BYTES = 2 * 1024 * 1024
 """Largest file whose differences are shown: a person reads no more of one, and no page or terminal holds it well."""
 
+_NO_TEXT_BEFORE = "what was there before is no text in UTF-8, so all lines are shown as new"
+
 
 class Preview(StrEnum):
     """Way to show what is at a path, judged by its bytes and never by its name."""
@@ -44,7 +46,7 @@ class ShownDiff:
     media_type: str = ""
     """Media type of the bytes, as far as they tell it; empty where there are none."""
     problem: str = ""
-    """Reason why the lines cannot be shown; empty: they are all there."""
+    """Reason why lines cannot be shown; empty: they are all there."""
 
     @property
     def added(self) -> int:
@@ -115,6 +117,9 @@ class ReviewContents:
             return ShownDiff(preview, media_type=media_type)
         before, after = (shown, b"") if change.now is None else (self._before(change), shown)
         hunks = file_hunks(before, after)
+        if hunks is None and preview is Preview.TEXT and text_of(before) is None:
+            new = file_hunks(b"", after)
+            return ShownDiff(preview, new.hunks if new else (), media_type=media_type, problem=_NO_TEXT_BEFORE)
         if hunks is None:
             return ShownDiff(preview, media_type=media_type)
         sides = (change.base, change.now)

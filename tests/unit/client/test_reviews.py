@@ -134,6 +134,15 @@ def test_changes_are_shown_by_what_their_bytes_are(
     assert bool(diff.hunks) is (preview is Preview.TEXT)
 
 
+@pytest.mark.parametrize("before", ["name;Käse\n".encode("utf-16"), "Käse\n".encode("cp1252"), b"\0"])
+def test_a_text_in_the_place_of_what_is_none_is_shown_whole(blobs: CountedBlobs, before: bytes) -> None:
+    review = made_review(blobs, {"file.csv": (before, "name;rm\n")})
+    diff = review.diff(review.change("file.csv"))
+    assert [line for hunk in diff.hunks for line in hunk.lines] == ["+name;rm\n"]
+    assert not diff.is_divisible
+    assert "is no text in UTF-8" in diff.problem
+
+
 def test_bytes_that_cannot_be_shown_are_told(blobs: CountedBlobs) -> None:
     review = made_review(blobs, {"big.txt": (None, "x" * (MAX_SHOWN_BYTES + 1)), "lost.txt": ("a", "b")})
     assert "larger than" in review.diff(review.change("big.txt")).problem

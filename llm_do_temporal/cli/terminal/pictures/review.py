@@ -185,7 +185,11 @@ def change_head(change: ReviewChange, diff: ShownDiff, width: int) -> list[Text]
     if change.conflict:
         lines += indented(Text(f"conflict: {visible_line(change.conflict, 300)}", style="red"), width, 2)
     if diff.problem:
-        lines += indented(Text(f"not shown: {visible_line(diff.problem, 300)}", style="yellow"), width, 2)
+        lines += indented(
+            Text(f"{'not all is' if diff.hunks else 'not'} shown: {visible_line(diff.problem, 300)}", style="yellow"),
+            width,
+            2,
+        )
     return lines
 
 
