@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,28 +50,30 @@ class BatchFlags:
         Parameter(negative="", help="With --retry-failed: ask models again what they have answered, and do all again."),
     ] = False
 
-    def _check_spread(self, typed: Sequence[str | None]) -> None:
+    def _check_spread(self, attached: Sequence[Path], typed: Sequence[str | None]) -> None:
         """Raise UsageError where a shell has put files in the place of a pattern, and one became another argument."""
-        if len(self.each) != 1 or has_magic(self.each[0]) or not _is_file(self.each[0]):
-            return
-        beside = next((text for text in typed if text and _is_file(text)), None)
-        if beside is not None:
-            raise UsageError(
-                f"--each has the file '{self.each[0]}', and '{beside}' stands beside it as another argument: the shell "
-                "has put files in the place of a pattern",
-                next_step="Quote the pattern, like --each 'in/*.txt'.",
-            )
+        line = () if self.each_line is None else (str(self.each_line),)
+        given = (("--each", self.each), ("--each-line", line), ("--attach", tuple(map(str, attached))))
+        for option, files in given:
+            for file in files:
+                beside = next((text for text in typed if text and _is_sibling(text, file)), None)
+                if beside is not None:
+                    raise UsageError(
+                        f"{option} has the file '{file}', and '{beside}' stands beside it as another argument: the "
+                        "shell has put files in the place of a pattern",
+                        next_step="Quote the pattern, like --each 'in/*.txt', or give each file an option of its own.",
+                    )
 
     @property
     def wanted(self) -> bool:
         """Whether the flags name any items."""
         return bool(self.each or self.each_line)
 
-    def check(self, worker: str | None, *, others: Sequence[Any]) -> None:
-        """Raise UsageError for flags that do not go together; `others` are prompt, input and files."""
+    def check(self, worker: str | None, *, attached: Sequence[Path] = (), others: Sequence[Any]) -> None:
+        """Raise UsageError for flags that do not go together; `others` are prompt, input and parameters."""
         from llm_do_temporal.messages.batches import MAX_CONCURRENCY
 
-        self._check_spread([worker, *(one for one in others if isinstance(one, str))])
+        self._check_spread(attached, [worker, *(one for one in others if isinstance(one, str))])
         if self.each and self.each_line is not None:
             raise UsageError("--each and --each-line exclude each other; give one of them")
         if self.concurrency is not None and not 1 <= self.concurrency <= MAX_CONCURRENCY:
@@ -84,7 +85,7 @@ class BatchFlags:
         if self.no_reuse and self.retry_failed is None:
             raise UsageError("--no-reuse says nothing without --retry-failed")
         if self.retry_failed is not None:
-            if self.wanted or any(others):
+            if self.wanted or attached or any(others):
                 raise UsageError(
                     "--retry-failed takes the items, the prompt and the files of the run it names; give none here"
                 )
@@ -172,9 +173,10 @@ class BatchFlags:
 NO_BATCH = BatchFlags()
 
 
-def _is_file(text: str) -> bool:
-    """Return whether a word that was typed is the path of a file; a text of any length may be none."""
+def _is_sibling(text: str, file: str) -> bool:
+    """Return whether a word that was typed is the path of a file beside this one, as a pattern would match both."""
     try:
-        return Path(text).is_file()
+        one, other = Path(text), Path(file)
+        return one.parent == other.parent and one.suffix == other.suffix and one.is_file() and other.is_file()
     except (OSError, ValueError):
         return False

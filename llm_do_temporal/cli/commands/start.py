@@ -118,7 +118,7 @@ class TypedStart:
     def check(self, recording: Recording) -> None:
         """Raise UsageError for flags that do not go together, or that cannot be used."""
         recording.check()
-        self.batch.check(self.worker, others=(self.prompt, self.attach, self.input, self.params))
+        self.batch.check(self.worker, attached=self.attach, others=(self.prompt, self.input, self.params))
 
     def request(self, worker: str) -> StartRequest:
         """Return the request to run this worker. Raises UsageError."""

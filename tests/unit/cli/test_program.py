@@ -73,6 +73,8 @@ USAGE = [
     (["start", "greeter", "--each", "no*.pdf"], "--each 'no*.pdf' matches no file here"),
     (["start", "greeter", "--each", __file__, __file__], "the shell has put files in the place of a pattern"),
     (["start", "--each", __file__, __file__], "the shell has put files in the place of a pattern"),
+    (["start", "greeter", "-a", __file__, __file__], "the shell has put files in the place of a pattern"),
+    (["start", "greeter", "--each-line", __file__, __file__], "the shell has put files in the place of a pattern"),
     (["start", "greeter", "--each", "*", "--each-line", "x"], "--each and --each-line exclude each other"),
     (["start", "greeter", "--each-line", "gone.txt"], "the file 'gone.txt' given with --each-line cannot be read"),
     (["start", "greeter", "--strict-inputs"], "--strict-inputs says nothing without --each"),
