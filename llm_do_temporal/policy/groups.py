@@ -31,7 +31,7 @@ CELL_CHARS = 80
 CELLS_CHARS = 400
 """Most characters of all values of a call together: 20 questions share a run's memo, which is written with each."""
 _BEGIN_CHARS = 20
-_SHORTENED = re.compile(r"… \([0-9,]+ characters, [0-9a-f]{32}\)\Z")
+_SHORTENED = re.compile(r"\([\d,]+ characters, [0-9a-f]+\)\Z")
 """End of a shortened value. A short value that ends like this is shortened, too: it could pass for a longer one."""
 _NAME_CHARS = 40
 _MOST_DEPTH = 3
