@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
 
 import pytest
+from temporalio.exceptions import CancelledError
 
 
 def pytest_configure() -> None:
@@ -16,3 +19,21 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Look for garbage again while tests run."""
     gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cancelled_finalizers() -> Iterator[None]:
+    """Let no test fail for a cancellation that reached a finalizer.
+
+    The SDK cancels an activity in a thread by an exception that is raised wherever the thread is just then. Python can
+    only report one that is raised while garbage is collected.
+    """
+    report = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, CancelledError):
+            report(unraisable)
+
+    sys.unraisablehook = hook
+    yield
+    sys.unraisablehook = report

@@ -185,8 +185,8 @@ async def test_the_other_model_answers_where_one_answers_oddly(
 
 
 async def test_a_long_validation_error_is_bounded_and_ends_the_run(place: Place, providers: Providers) -> None:
-    odd = {"content": [{"token": {"x": LONG[:200]}}] * 1_000, "refusal": 3}
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi."}, "logprobs": odd}
+    said = {"role": "assistant", "content": "Hi.", "annotations": [{"type": {"x": LONG[:200]}}] * 1_000}
+    choice = {"index": 0, "finish_reason": "stop", "message": said}
     whole = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     place.workshop(models={"m": providers.alias("chat", "logprobs", raw(json.dumps(whole)))}, live_text=False)
     place.worker("main", "m")

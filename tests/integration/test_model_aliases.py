@@ -14,7 +14,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.reports.show import record_json
 from llm_do_temporal.cli.terminal.run_picture import activity_of, render_run
-from llm_do_temporal.errors import ModelFailed, ModelRefusal
+from llm_do_temporal.errors import ModelRefusal
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.testing import call, scripted
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -61,16 +61,6 @@ async def test_without_a_named_variable_no_key_of_anybody_is_sent(place: Place, 
     place.worker("main")
     await place.run("main")
     assert provider.keys == ["none"]
-
-
-async def test_a_variable_that_is_not_set_is_named(
-    place: Place, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("LLM_DO_TEST_KEY")
-    place.workshop(model="local", models=local(provider, api_key_env="LLM_DO_TEST_KEY"))
-    place.worker("main")
-    with pytest.raises(ModelFailed, match="the variable 'LLM_DO_TEST_KEY' is not set"):
-        await place.run("main")
 
 
 async def test_people_are_shown_the_alias_and_the_model_behind_it(place: Place, provider: FakeProvider) -> None:

@@ -245,12 +245,15 @@ def key_failure(model: str, variable: str, *, attempt: int, tries: int | None) -
 
 
 def _status(error: ModelAPIError) -> int | None:
-    """Return the HTTP status of a failure; None: it has none. Adapters name only those from 400 on themselves."""
-    if isinstance(error, ModelHTTPError):
-        return error.status_code
+    """Return the HTTP status of a failure; None: it has none.
+
+    Adapters name only those from 400 on themselves, and one that the body of a redirect may name in its place.
+    """
     cause = error.__cause__
     found = getattr(cause, "status_code", getattr(cause, "code", None))
-    return found if isinstance(found, int) else None
+    status = found if isinstance(found, int) else None
+    is_redirect = status is not None and HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+    return error.status_code if isinstance(error, ModelHTTPError) and not is_redirect else status
 
 
 def _kind_by_words(error: ModelAPIError) -> _Kind | None:
