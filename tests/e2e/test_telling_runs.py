@@ -66,6 +66,6 @@ def test_a_pipe_is_told_of_the_work_while_it_is_done(desk: Desk, command: str) -
 
 
 def test_a_program_that_reads_json_gets_no_lines_about_the_work(shop: Desk) -> None:
-    done = shop.type(*JOB[:-1], "json")
+    done = shop.type(*JOB[:4], "--id", "told-as-json", "-o", "json")
     assert json.loads(done.stdout)["status"] == "completed"
     assert "turn 1" not in done.stderr

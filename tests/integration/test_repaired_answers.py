@@ -272,7 +272,7 @@ async def test_a_stream_of_chat_is_read_in_the_one_way_that_it_can_be(providers:
     begin = {"index": 0, "id": 7, "type": "function", "function": {"name": "write_file", "arguments": ""}}
     rest = {"index": 0, "function": {"arguments": {"path": "/a"}}}
     odd = {"content": [{"token": 5}]}
-    events = [
+    events: list[Json] = [
         {**CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [begin]}, "logprobs": odd}]},
         {**CHUNK, "choices": [{"delta": {"tool_calls": [rest]}}], "usage": "many"},
         {**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
@@ -311,7 +311,7 @@ async def test_an_answer_of_anthropic_is_read_in_the_one_way_that_it_can_be(
 def _as_anthropic_streams(body: Json) -> Iterator[Json]:
     yield {"type": "message_start", "message": {**body, "content": [], "stop_reason": None}}
     for place, block in enumerate(body["content"]):
-        begun = {"text": block.get("text") and "", "input": {}}
+        begun: Json = {"text": block.get("text") and "", "input": {}}
         yield {
             "type": "content_block_start",
             "index": place,

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from functools import cache
 from typing import Any, Protocol, cast, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from llm_do_temporal.activities.models.endings import meaning
@@ -357,14 +357,14 @@ def _known_parts() -> frozenset[str]:
 
 
 @cache
-def _reader(name: str) -> TypeAdapter[Any]:
+def _model_named(name: str) -> type[BaseModel]:
     if name == "CompletionUsage":
         from openai.types import CompletionUsage as Kind
     elif name == "ChoiceLogprobs":
         from openai.types.chat.chat_completion import ChoiceLogprobs as Kind
     else:
         from google.genai.types import GenerateContentResponseUsageMetadata as Kind
-    return TypeAdapter(Kind | None)
+    return Kind
 
 
 def _is_readable(name: str, value: Any) -> bool:
@@ -372,7 +372,7 @@ def _is_readable(name: str, value: Any) -> bool:
     if value is None:
         return True
     try:
-        _reader(name).validate_python(value)
+        _model_named(name).model_validate(value)
     except ValidationError:
         return False
     return True
