@@ -210,21 +210,25 @@ def _check_read_size(place: Place, size: int) -> None:
 
 def _decode(data: bytes, place: Place) -> str:
     """Return a text to be read, without the byte order mark of UTF-16 and UTF-32. Raises EffectFailed."""
-    return decoded(data) if _is_wide(data) else _decode_utf8(data, place)
+    text = _wide_text(data)
+    return _decode_utf8(data, place) if text is None else text
 
 
-def _is_wide(data: bytes) -> bool:
-    """Return whether a mark names UTF-16 or UTF-32, and all of the file is such a text."""
+def _wide_text(data: bytes) -> str | None:
+    """Return a text in UTF-16 or UTF-32; None where no mark names one of these, or not all of the file is in it."""
+    if encoding_of(data).startswith("utf-8"):
+        return None
     try:
-        return not encoding_of(data).startswith("utf-8") and "\0" not in decoded(data)
+        text = decoded(data)
     except UnicodeDecodeError:
-        return False
+        return None
+    return None if "\0" in text else text
 
 
 def _decode_utf8(data: bytes, place: Place) -> str:
     """Return a text to be changed, in the one encoding in which it can be written. Raises EffectFailed."""
     step = "Hand files such as PDFs and images to a worker as attachments."
-    if _is_wide(data):
+    if _wide_text(data) is not None:
         raise EffectFailed(
             f"'{place.path}' is {encoding_of(data).upper()} text, and only UTF-8 text is edited",
             next_step="Read it and write the whole file with write_file, which makes it UTF-8.",

@@ -22,7 +22,7 @@ from llm_do_temporal.activities.models.answer_repairs import (
     repairs_of,
 )
 from llm_do_temporal.activities.models.error_bodies import status_of
-from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.activities.runtime.failures import as_failure, causes_of
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel
 
@@ -77,7 +77,7 @@ def final_when_too_large(model: str) -> Generator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_too_large(error):
+        if not any(isinstance(one, AnswerTooLarge) for one in (error, *causes_of(error))):
             raise
         failed = ModelFailed(
             f"model '{model}' answered more than is read: at most {MAX_RESPONSE_BYTES} bytes, {MAX_STREAM_BYTES} as a "
@@ -85,16 +85,6 @@ def final_when_too_large(model: str) -> Generator[None]:
             next_step="Set `max_tokens` in `model_settings`, or choose another model.",
         )
         raise as_failure(failed, other_model=OtherModel.INSTEAD) from None
-
-
-def _is_too_large(error: BaseException | None) -> bool:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, AnswerTooLarge):
-            return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _bound(client: Any) -> Any:

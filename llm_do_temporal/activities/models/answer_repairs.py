@@ -288,7 +288,7 @@ def repaired_body(repairs: Repairs, data: bytes) -> bytes:
     body = _read(data)
     if not body:
         return data
-    made = repairs.whole(_read(data))
+    made = repairs.whole(body)
     return data if made == body else json.dumps(made).encode()
 
 

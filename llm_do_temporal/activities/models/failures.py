@@ -8,7 +8,7 @@ which nobody can tell is tried again within bounds, in attempts and in time.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,15 +37,13 @@ from pydantic_ai.models import Model
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.models.error_bodies import UNNAMED
-from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.activities.runtime.failures import as_failure, causes_of
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import cut, made_visible, without_advice
 
-_MOST_CAUSES = 20
-"""Exceptions behind each other that are looked at."""
 _SEARCHED_CHARS = 40 * QUOTED_CHARS
 """Longest beginning of a provider's message in which keys are looked for."""
 PASSING = "ModelBusy"
@@ -271,19 +269,8 @@ def _kind_by_cause(error: ModelAPIError) -> _Kind | None:
     """Return the kind that the exceptions behind a failed connection tell; None: they tell none."""
     if not isinstance(error, ModelConnectionError):
         return None
-    kinds = (_BY_CAUSE.get(type(cause).__name__) for cause in _causes(error))
+    kinds = (_BY_CAUSE.get(type(cause).__name__) for cause in causes_of(error))
     return next((kind for kind in kinds if kind is not None), None)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions behind an exception, the nearest first."""
-    seen = error
-    for _step in range(_MOST_CAUSES):
-        behind = seen.__cause__ or seen.__context__
-        if behind is None:
-            return
-        yield behind
-        seen = behind
 
 
 def _is_over(since: datetime | None) -> bool:
@@ -326,7 +313,7 @@ def _transport_words(error: ModelAPIError) -> str:
     """Return what the HTTP library says of a failed connection, where the adapter says that it failed and no more."""
     if not isinstance(error, ModelConnectionError):
         return ""
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     if any(type(cause).__name__ in _WITH_KEY for cause in causes):
         return "its key or another header has characters that HTTP does not carry"
     return next((words for cause in causes if (words := str(cause).strip()) and words != error.message), "")

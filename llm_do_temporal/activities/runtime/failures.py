@@ -7,7 +7,7 @@ the operating system's errors those that pass by themselves are left to Temporal
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from temporalio import activity
@@ -50,6 +50,16 @@ def load_errors() -> Generator[None]:
         if activity.in_activity() and activity.is_cancelled():
             raise CancelledError("interrupted while definitions were read") from None
         raise
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions behind an exception, the nearest first, each once."""
+    seen = {id(error)}
+    behind = error.__cause__ or error.__context__
+    while behind is not None and id(behind) not in seen:
+        yield behind
+        seen.add(id(behind))
+        behind = behind.__cause__ or behind.__context__
 
 
 def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import codecs
 from itertools import chain
 
+from llm_do_temporal.policy.files.encodings import has_mark
+
 PDF = "application/pdf"
 UNKNOWN = "application/octet-stream"
 ZIP = "application/zip"
@@ -51,7 +53,6 @@ _SIGNED = frozenset(
     chain((kind for _, kind in _SIGNATURES), _BRANDS, _RIFF.values(), _OPENED.values(), _NAMED, _OLD_OFFICE)
 ) - {"audio/mpeg", "audio/mp4", "video/quicktime"}
 """Types whose files always begin with a known signature."""
-_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _HEAD_BYTES, _TAIL_BYTES = 1024, 4096
 """Bytes in which readers of PDFs look for the beginning and for the end."""
 _ARCHIVE_END_BYTES = 22 + 65_535
@@ -123,7 +124,7 @@ def _kind_of_archive(data: bytes) -> str:
 
 
 def _is_text(data: bytes) -> bool:
-    if data.startswith(_MARKS):
+    if has_mark(data):
         return True
     try:
         return "\0" not in data.decode()
@@ -142,7 +143,8 @@ def _is_locked(data: bytes) -> bool:
     """Whether the trailer of a PDF names how the file is encrypted."""
     place = data.rfind(b"/Encrypt")
     while place >= 0:
-        follows = data[place + len(b"/Encrypt") :][:20].lstrip()
+        begin = place + len(b"/Encrypt")
+        follows = data[begin : begin + 20].lstrip()
         if follows.startswith(b"<<") or follows[:1].isdigit():
             return True
         place = data.rfind(b"/Encrypt", 0, place)

@@ -20,6 +20,11 @@ def encoding_of(data: bytes) -> str:
     return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "utf-8")
 
 
+def has_mark(data: bytes) -> bool:
+    """Return whether a text begins with a byte order mark."""
+    return data.startswith(tuple(mark for mark, _ in _MARKS))
+
+
 def decoded(data: bytes) -> str:
     """Return a text without its byte order mark. Raises UnicodeDecodeError."""
     return data.decode(encoding_of(data))
