@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk, use_provider
@@ -55,13 +56,19 @@ def _keyless(desk: Desk) -> Desk:
     return Desk(desk.workshop, {name: value for name, value in desk.environment.items() if name not in hidden})
 
 
+def _killed_while_parked(desk: Desk) -> list[dict[str, Any]]:
+    """Start the job, kill its host once all its requests wait, and return these."""
+    process = desk.begin(*JOB, "--detach")
+    process.wait()
+    pending = desk.pending("job", len(desk.decks))
+    desk.kill_group(process)
+    return pending
+
+
 def test_killed_and_gone_on_with_from_a_shell_without_the_key(desk: Desk) -> None:
     with FakeProvider(pitch_decks()) as provider:
         use_provider(desk, provider)
-        process = desk.begin(*JOB, "--detach")
-        process.wait()
-        before = desk.pending("job", len(desk.decks))
-        desk.kill_group(process)
+        before = _killed_while_parked(desk)
 
         other = _keyless(desk)
         listed = other.type("approvals", "job")
@@ -81,10 +88,7 @@ def test_killed_and_gone_on_with_from_a_shell_without_the_key(desk: Desk) -> Non
 def test_killed_while_parked(desk: Desk) -> None:
     with FakeProvider(pitch_decks()) as provider:
         use_provider(desk, provider)
-        process = desk.begin(*JOB, "--detach")
-        process.wait()
-        before = desk.pending("job", len(desk.decks))
-        desk.kill_group(process)
+        before = _killed_while_parked(desk)
         assert desk.evaluations() == {}
         after = desk.pending("job", len(desk.decks))
         assert after == before

@@ -150,18 +150,23 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
     assert deleted.histories == 2
 
 
-async def test_a_decision_for_a_deleted_run_does_not_count_in_one_with_its_id(place: Place) -> None:
-    """The run that has its id now asks the same question, under the same id; nobody was shown that one."""
-    place.worker("child", scripted("Done."))
-    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
-    run = await place.start("main")
-    (shown,) = await place.pending(run)
+async def start_again(place: Place, run: str) -> None:
+    """Delete the run, and start another one of the worker `main` under its id."""
     await listed(place, run)
     await place.client.cancel(run)
     await delete_run(place.client.temporal, run, None)
     place.started.remove(run)
     assert await gone(place, run)
     await place.start("main", run=run)
+
+
+async def test_a_decision_for_a_deleted_run_does_not_count_in_one_with_its_id(place: Place) -> None:
+    """The run that has its id now asks the same question, under the same id; nobody was shown that one."""
+    place.worker("child", scripted("Done."))
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    (shown,) = await place.pending(run)
+    await start_again(place, run)
     (asked,) = await place.pending(run)
     assert (asked.id, asked.request.args, asked.request.summary) == (
         shown.id,
@@ -270,12 +275,7 @@ async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_
     run = await place.start("main")
     await place.pending(run)
     read = await place.client._read(run)  # pyright: ignore[reportPrivateUsage]
-    await listed(place, run)
-    await place.client.cancel(run)
-    await delete_run(place.client.temporal, run, None)
-    place.started.remove(run)
-    assert await gone(place, run)
-    await place.start("main", run=run)
+    await start_again(place, run)
     await place.pending_is(run, "a1")
     really = place.client._read  # pyright: ignore[reportPrivateUsage]
 

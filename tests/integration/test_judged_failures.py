@@ -200,15 +200,21 @@ async def test_a_long_validation_error_is_bounded_and_ends_the_run(place: Place,
 async def test_who_waits_sees_the_last_failure_and_the_attempts(place: Place, providers: Providers) -> None:
     place.workshop(models={"m": providers.alias("chat", "waits", Failure(418, "Short and stout."))})
     place.worker("main", "m")
-    run = await place.start("main")
+    shown = await shown_trouble(place, "main")
+    assert "attempt " in shown
+    assert "Short and stout." in shown
+
+
+async def shown_trouble(place: Place, worker: str) -> str:
+    """Start a run whose turn fails again and again, and return how `show` describes its work; the run is cancelled."""
+    run = await place.start(worker)
     view = await place.client.view(run)
     while not await note_troubles(place.client.temporal, view):
         await asyncio.sleep(0.05)
         view = await place.client.view(run)
-    (node,) = view.ordered
-    assert "attempt " in activity_of(node)
-    assert "Short and stout." in activity_of(node)
     await place.client.cancel(run)
+    (node,) = view.ordered
+    return activity_of(node)
 
 
 @EACH
@@ -263,11 +269,4 @@ async def test_a_connection_that_fails_in_an_unknown_way_is_left_to_the_other_mo
         place.worker(name, f"{name},other")
     assert await asyncio.gather(*(place.outcome(name) for name in aliases)) == [("By the other.", "")] * len(aliases)
     place.worker("alone", "tls")
-    run = await place.start("alone")
-    view = await place.client.view(run)
-    while not await note_troubles(place.client.temporal, view):
-        await asyncio.sleep(0.05)
-        view = await place.client.view(run)
-    (node,) = view.ordered
-    assert "SSL" in activity_of(node)
-    await place.client.cancel(run)
+    assert "SSL" in await shown_trouble(place, "alone")
