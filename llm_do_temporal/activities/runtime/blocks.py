@@ -48,7 +48,7 @@ class Blocks:
 
     def __init__(self, client: Client) -> None:
         """`client` is the worker's."""
-        self._connection = client.namespace, _arguments(client.service_client.config)
+        self._connection = client.namespace, pickle.dumps(_arguments(client.service_client.config))
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
