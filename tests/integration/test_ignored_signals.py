@@ -8,11 +8,14 @@ from typing import Any, cast
 
 import pytest
 from rich.console import Console
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 
 from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.desk.state import KEPT_IGNORED
+from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.parked import start_parked, write_call
 from tests.support.runs.place import Place
@@ -52,6 +55,19 @@ async def test_an_ignored_signal_is_shown_where_people_look(place: Place, name: 
     follower = Follower(place.client.temporal, run, wait=False)
     lines = [line async for event in follower.events() for line in log_lines(event)]
     assert sum("a signal was ignored: " in line for line in lines) == 1
+
+
+@pytest.mark.parametrize("data", [b"[" * 2_000 + b"]" * 2_000, b'{"id":' * 5_000 + b"1" + b"}" * 5_000, b"\xff", b"{"])
+async def test_a_signal_that_no_reader_can_read_harms_nobody(place: Place, data: bytes) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    handle = place.client.temporal.get_workflow_handle(run)
+    for name in (DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL, "nonsense"):
+        await handle.signal(name, RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data)))
+    (asked,) = await place.client.approvals(run)
+    assert asked.id == "a1"
+    assert run in {one.run for one in (await place.client.all_approvals()).questions}
+    await place.decide(run)
+    await place.client.result(run)
 
 
 async def test_a_flood_of_wrong_signals_fills_no_history(place: Place) -> None:

@@ -18,12 +18,12 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def decode_json(payload: Payload) -> Any:
-    """A payload's JSON value, or None when it holds something else or is kept elsewhere."""
+    """A payload's JSON value, or None when it holds something else, is nested too deep, or is kept elsewhere."""
     if is_kept_outside(payload):
         return None
     try:
         return json.loads(payload.data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -6,7 +6,7 @@ Whether the worker and the judge exist is not checked here, and no attachment is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
@@ -24,11 +24,11 @@ from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.policy.evaluations.spec import (
-    BESIDE,
-    COUNTED,
+    FIGURES,
     EvaluationCase,
     EvaluationSettings,
     EvaluationSpec,
+    JudgeSpec,
     Threshold,
     repeated_metric,
 )
@@ -218,17 +218,16 @@ class _Reader:
                 message = f"two cases are called '{case.id}'; the other one stands in line {first}"
                 self._report(("cases", place, "name"), message, "Give each case a name of its own.")
             seen.setdefault(named, place)
-            twice = repeated_metric((*evaluators, *case.evaluators))
-            if twice is not None:
+            if problem := _unclear_metric((*evaluators, *case.evaluators), keys.judge):
                 here: KeyPath = ("cases", place, "evaluators") if case.evaluators else ("evaluators",)
-                self._report(here, f"two evaluators are called '{twice}'", "Give one of them an `evaluation_name`.")
+                self._report(here, problem, "Give one an `evaluation_name`.")
                 break
         if all(problem.severity == "warning" for problem in self._problems):
             # An evaluator or a case with mistakes is not there, and its metrics would seem to be unknown.
             self._check_thresholds(keys, [*evaluators, *(one for case in cases for one in case.evaluators)])
 
     def _check_thresholds(self, keys: EvaluationFile, evaluators: list[Evaluator]) -> None:
-        known = {evaluator.metric for evaluator in evaluators} | {*COUNTED, *BESIDE}
+        known = {evaluator.metric for evaluator in evaluators} | FIGURES
         prefixes = [f"{one.metric}." for one in evaluators if isinstance(one, Python)]
         if keys.judge is not None:
             prefixes.append(f"{keys.judge.worker}.")
@@ -237,6 +236,8 @@ class _Reader:
                 self._report(
                     ("thresholds", name), f"the threshold '{name}' has no bound", "Write `at_least` or `at_most`."
                 )
+            if name in FIGURES and bound.label is not None:
+                self._report(("thresholds", name, "label"), f"'{name}' is a number and has no labels", "Leave it out.")
             if name in known or name.startswith(tuple(prefixes)):
                 continue
             close = get_close_matches(name, known, n=1)
@@ -255,10 +256,21 @@ def _written_out(document: Document) -> Document:
     if isinstance(values.get("thresholds"), dict):
         bounds = cast("dict[str, Any]", values["thresholds"])
         values["thresholds"] = {
-            name: {"at_least": bound} if isinstance(bound, int | float) and not isinstance(bound, bool) else bound
+            name: {"at_most" if name in FIGURES else "at_least": bound}
+            if isinstance(bound, int | float) and not isinstance(bound, bool)
+            else bound
             for name, bound in bounds.items()
         }
     return replace(document, value=values)
+
+
+def _unclear_metric(evaluators: Sequence[Evaluator], judge: JudgeSpec | None) -> str | None:
+    """Return what is wrong with the names of the metrics of a case; None where each is that of one evaluator."""
+    taken = next((one.metric for one in evaluators if one.metric in FIGURES), None)
+    if taken is not None:
+        return f"an evaluator is called '{taken}', which is a figure of every run"
+    twice = repeated_metric(evaluators, judge)
+    return None if twice is None else f"two evaluators are called '{twice}', or give scores of that name"
 
 
 def _metadata(given: Any) -> dict[str, Any]:

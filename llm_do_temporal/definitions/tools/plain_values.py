@@ -16,6 +16,8 @@ from typing import Any, cast
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
+from llm_do_temporal.policy.evaluations.scores import whole_characters
+
 MOST_ITEMS = 1_000_000
 """Most values of one result; those that follow are left out, and a note says so."""
 DEEPEST = 100
@@ -39,13 +41,6 @@ def bounded_value(value: Any, most: int) -> Any:
         return value
     cut = data[:most].decode("utf-8", errors="ignore")
     return {"content": cut, "truncated": True, "total_bytes": len(data)}
-
-
-def whole_characters(text: str) -> str:
-    """Return the text with halves of characters joined, or replaced by U+FFFD where the other half is missing."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class _Plain:

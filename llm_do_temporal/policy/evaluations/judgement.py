@@ -74,7 +74,7 @@ def python_scores(evaluator: Python, returned: Any) -> CaseScores:
     reason = values.pop(REASON, "")
     found = CaseScores()
     for name, value in values.items():
-        metric = evaluator.metric if name == "value" else f"{evaluator.metric}.{name}"
+        metric = evaluator.metric if name == "value" else f"{evaluator.metric}.{shortened(str(name), 100)}"
         found = found.plus(_score(metric, value, str(reason)))
     return found
 

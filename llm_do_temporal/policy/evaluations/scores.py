@@ -42,6 +42,12 @@ class EvaluatorProblem(Exception):
     """Reason for which an evaluator cannot judge a case; `str()` of it is for people."""
 
 
+def whole_characters(text: str) -> str:
+    """Return the text with halves of characters joined, or replaced by U+FFFD where the other half is missing."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def shortened(text: str, limit: int = MAX_REASON_CHARS) -> str:
-    """Return the text, with dots in the place of its end where it has more characters than the limit."""
+    """Return the text in whole characters, with dots in the place of its end where it has more than the limit."""
+    text = whole_characters(text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

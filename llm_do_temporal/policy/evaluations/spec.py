@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
 from llm_do_temporal.policy.budget.limits import Limits
-from llm_do_temporal.policy.evaluations.evaluators import Evaluator
+from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
 from llm_do_temporal.policy.evaluations.facts import Json
 from llm_do_temporal.policy.values import Value
 
@@ -22,6 +22,8 @@ COUNTED = ("errors", "failures", "missing")
 """Names of thresholds that are numbers of runs of cases, none of them a metric."""
 BESIDE = ("cost", "seconds", "tokens", "turns")
 """Names of thresholds that are amounts, none of them a metric."""
+FIGURES = frozenset({*COUNTED, *BESIDE})
+"""Names that no metric has. A number is the most that is allowed of these, as less of them is better."""
 
 CaseId = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Shown: TypeAlias = Literal["prompt", "input", "output", "expected", "metadata", "files", "calls"]
@@ -125,11 +127,16 @@ class EvaluationSpec(Value):
         return (*self.evaluators, *case.evaluators)
 
 
-def repeated_metric(evaluators: Iterable[Evaluator]) -> str | None:
-    """Return the first name that two of these evaluators have; None where all have names of their own."""
-    names: set[str] = set()
+def repeated_metric(evaluators: Sequence[Evaluator], judge: JudgeSpec | None = None) -> str | None:
+    """Return the first metric that two of these can give; None where all have names of their own.
+
+    A Python function gives metrics below its name, too, and a judge below that of its worker.
+    """
+    judges = [] if judge is None else [judge.worker]
+    above = tuple(f"{one}." for one in [*judges, *(one.metric for one in evaluators if isinstance(one, Python))])
+    names = set(judges)
     for evaluator in evaluators:
-        if evaluator.metric in names:
+        if evaluator.metric in names or evaluator.metric.startswith(above):
             return evaluator.metric
         names.add(evaluator.metric)
     return None

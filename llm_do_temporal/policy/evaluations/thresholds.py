@@ -38,10 +38,10 @@ class EvaluationGate(Value):
 def gate(thresholds: Sequence[Threshold], outcomes: Sequence[CaseOutcome], planned: int) -> EvaluationGate:
     """Judge the outcomes of `planned` runs by the thresholds.
 
-    Errors, failures of evaluators and missing runs must be 0 where no threshold says else: scores are those of the runs
-    that are left, and would hide them.
+    Errors, failures of evaluators and missing runs must be 0 where no threshold says how many are allowed: scores are
+    those of the runs that are left, and would hide them.
     """
-    given = {threshold.metric for threshold in thresholds}
+    given = {threshold.metric for threshold in thresholds if threshold.at_most is not None}
     implied = [Threshold(metric=name, at_most=0) for name in COUNTED if name not in given]
     found, by_metric = figures(outcomes), scores_by_metric(outcomes)
     verdicts: list[ThresholdVerdict] = []
@@ -83,6 +83,8 @@ def _scored(
 ) -> ThresholdVerdict:
     if found is None:
         return _verdict(threshold, None, "no case has this score")
+    if threshold.label is not None and found.kind != "labels":
+        return _verdict(threshold, None, "its scores are no labels: give the threshold no `label`")
     value = found.mean if threshold.label is None else _share(threshold.label, by_case)
     if value is None:
         labels = ", ".join(f"'{label}'" for label in list(found.labels)[:5])

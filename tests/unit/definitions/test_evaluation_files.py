@@ -107,7 +107,8 @@ def test_judge_and_thresholds_have_short_spellings(root: Path) -> None:
     read = spec(
         root,
         f"{SHORTEST}judge: politeness\nevaluators: [EqualsExpected]\n"
-        "thresholds:\n  EqualsExpected: 0.9\n  politeness.score: {at_least: 3}\n  errors: {at_most: 0}\n",
+        "thresholds:\n  EqualsExpected: 0.9\n  politeness.score: {at_least: 3}\n  errors: 0\n"
+        "  cost: 0.05\n  missing: -1\n",
     )
     assert read.judge is not None
     assert read.judge.worker == "politeness"
@@ -115,6 +116,8 @@ def test_judge_and_thresholds_have_short_spellings(root: Path) -> None:
         Threshold(metric="EqualsExpected", at_least=0.9),
         Threshold(metric="politeness.score", at_least=3),
         Threshold(metric="errors", at_most=0),
+        Threshold(metric="cost", at_most=0.05),
+        Threshold(metric="missing", at_most=-1),
     )
 
 
@@ -185,6 +188,26 @@ def test_every_mistake_is_told_with_its_line(root: Path) -> None:
         ),
         ("thresholds: {errors: {}}\n", "4: the threshold 'errors' has no bound"),
         ("thresholds: {errors: many}\n", "4: 'thresholds.errors' should be keys and values, not 'many'"),
+        ("thresholds: {errors: {at_most: 1, label: x}}\n", "4: 'errors' is a number and has no labels"),
+        ("thresholds: {seconds: {at_least: 0, label: x}}\n", "4: 'seconds' is a number and has no labels"),
+        *[
+            (f"evaluators: [{written}]\n", f"4: an evaluator is called '{name}', which is a figure of every run")
+            for name, written in (
+                ("tokens", "{Python: 'e.py:tokens'}"),
+                ("errors", "{Python: 'e.py:errors'}"),
+                ("cost", "{Contains: {value: a, evaluation_name: cost}}"),
+                ("missing", "{EqualsExpected: {evaluation_name: missing}}"),
+            )
+        ],
+        (
+            "evaluators: [{Python: 'e.py:f'}, {Contains: {value: a, evaluation_name: f.a}}]\n",
+            "4: two evaluators are called 'f.a', or give scores of that name",
+        ),
+        (
+            "judge: tone\nevaluators: [{Contains: {value: a, evaluation_name: tone.score}}]\n",
+            "5: two evaluators are called 'tone.score', or give scores of that name",
+        ),
+        ("judge: tone\nevaluators: [{Python: 'e.py:tone'}]\n", "5: two evaluators are called 'tone'"),
         ("judge: {shows: [output]}\n", "4: 'judge.worker' is missing"),
         ("worke: x\n", "4: unknown key 'worke'; allowed: cases"),
     ],

@@ -74,6 +74,13 @@ def test_two_evaluators_of_one_name_are_found() -> None:
     assert repeated_metric((Contains(value="a"), Equals(value="b"), Contains(value="c"))) == "Contains"
 
 
+@pytest.mark.parametrize("half", ["\ud800", "a\udc00b", "\udfff\ud800"])
+def test_half_a_character_of_a_function_is_replaced(half: str) -> None:
+    found = [python_scores(POLITE, one) for one in (half, {"value": True, "reason": half}, {half: 1.0})]
+    told = [one.model_dump_json() for one in found]  # JSON holds no half of a character
+    assert all("\N{REPLACEMENT CHARACTER}" in text for text in told)
+
+
 def test_a_function_that_was_not_run_is_a_failure() -> None:
     with pytest.raises(Exception, match="run by an activity"):
         POLITE.evaluate(None)  # type: ignore[arg-type]

@@ -120,3 +120,20 @@ def test_an_amount_that_is_not_known_of_all_is_not_kept() -> None:
     assert found.verdicts[0].sentence == "cost: cost is not known of 1 of 5 runs; wanted at most 9: not kept."
     assert found.verdicts[0].value is None
     assert not judged([], Threshold(metric="seconds", at_most=9)).passed
+
+
+@pytest.mark.parametrize("name", ["errors", "failures", "missing"])
+@pytest.mark.parametrize("bounds", [{"at_least": 0}, {"at_least": -1}, {"at_least": 1}])
+def test_a_least_number_of_errors_allows_none(name: str, bounds: dict[str, Any]) -> None:
+    broken = {"errors": outcome("a", error=True), "failures": outcome("a", scores=BROKEN), "missing": outcome("a")}
+    found = judged([broken[name]], Threshold(metric=name, **bounds), planned=2 if name == "missing" else 1)
+    assert not found.passed
+    assert any("wanted at most 0: not kept" in verdict.sentence for verdict in found.verdicts)
+
+
+@pytest.mark.parametrize("metric", ["right", "score"])
+@pytest.mark.parametrize("bounds", [{"at_most": 0.1}, {"at_least": 0.0}])
+def test_a_label_of_scores_that_are_no_labels_is_not_kept(metric: str, bounds: dict[str, Any]) -> None:
+    found = judged(FOUR, Threshold(metric=metric, label="fail", **bounds))
+    assert not found.passed
+    assert "its scores are no labels: give the threshold no `label`" in found.verdicts[0].sentence
