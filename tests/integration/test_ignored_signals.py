@@ -9,13 +9,20 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 from temporalio.api.common.v1 import Payload
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
 from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.desk.state import KEPT_IGNORED
-from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
+from llm_do_temporal.messages.base import (
+    DECIDE_SIGNAL,
+    DECIDE_UPDATE,
+    EFFECT_UPDATE,
+    REVOKE_GRANT_SIGNAL,
+    UNDO_UPDATE,
+)
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.parked import start_parked, write_call
 from tests.support.runs.place import Place
@@ -66,6 +73,18 @@ async def test_a_signal_that_no_reader_can_read_harms_nobody(place: Place, data:
     (asked,) = await place.client.approvals(run)
     assert asked.id == "a1"
     assert run in {one.run for one in (await place.client.all_approvals()).questions}
+    await place.decide(run)
+    await place.client.result(run)
+
+
+@pytest.mark.parametrize("name", [DECIDE_UPDATE, UNDO_UPDATE, EFFECT_UPDATE])
+@pytest.mark.parametrize("payload", [{"decision": "Approve", "id": 7}, "approve", None, [1]])
+async def test_an_update_that_is_no_decision_is_refused_in_our_words(place: Place, name: str, payload: Any) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    with pytest.raises(WorkflowUpdateFailedError) as caught:
+        await place.client.temporal.get_workflow_handle(run).execute_update(name, payload)
+    assert "malformed" in str(caught.value.cause)
+    assert "pydantic" not in str(caught.value.cause)
     await place.decide(run)
     await place.client.result(run)
 

@@ -15,7 +15,8 @@ from llm_do_temporal.activities.runtime.authors import contained, is_interruptio
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_files import load_python
 from llm_do_temporal.definitions.tools.python_functions import describe_exception
-from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_modules import forget_changed, importable
+from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import Python
@@ -54,10 +55,12 @@ def _case(case: EvaluationCase) -> dict[str, Any]:
 
 
 def _function(reference: str, root: Path) -> Callable[..., Any]:
-    """Return the function of a reference. Raises DefinitionError."""
+    """Return the function of a reference, from the files as they are now. Raises DefinitionError."""
     file = evaluator_source(reference, root=root)
+    imported = imported_files(file)
+    forget_changed(imported)
     name = reference.rpartition(":")[2].rpartition(".")[2]
-    found = getattr(load_python(file), name, None)
+    found = getattr(load_python(file, digest_with_imports(file, imported)), name, None)
     if not callable(found):
         raise DefinitionError(f"'{file.label}' has no function '{name}'")
     return cast("Callable[..., Any]", found)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.definitions.workshop.workshop import Workshop, run_settings
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, UsageError
@@ -97,9 +98,11 @@ def _callees(registry: Registry, worker: PinnedWorker) -> Iterator[str]:
 
 
 def functions_of(workshop: Workshop, spec: EvaluationSpec) -> dict[str, str]:
-    """Return the digests of the files of Python evaluators, by their references. Raises DefinitionError."""
+    """Return the digests of the files of Python evaluators, with the modules of the workshop that they import.
+
+    They go by the references of the evaluators. Raises DefinitionError.
+    """
     named = [one for case in spec.cases for one in spec.evaluators_of(case)] or list(spec.evaluators)
-    references = {one.function for one in named if isinstance(one, Python)}
-    return {
-        reference: evaluator_source(reference, root=workshop.root.resolve()).sha256 for reference in sorted(references)
-    }
+    references = sorted({one.function for one in named if isinstance(one, Python)})
+    files = {reference: evaluator_source(reference, root=workshop.root.resolve()) for reference in references}
+    return {reference: digest_with_imports(file, imported_files(file)) for reference, file in files.items()}

@@ -26,12 +26,13 @@ _IMPORTS: dict[str, threading.RLock] = {}
 """A lock for each module: an import that takes long holds up those alone who want the same one."""
 
 
-def load_python(file: PythonFile) -> ModuleType:
+def load_python(file: PythonFile, digest: str = "") -> ModuleType:
     """Return the file as a module. Raises DefinitionError with the last line of the author's that ran.
 
-    There is a module for each content: an edited file is loaded anew, and users of the old module keep that.
+    There is a module for each `digest`, which is that of the file's content by default: an edited file is loaded anew,
+    and users of the old module keep that.
     """
-    digest = hashlib.sha256(f"{file.path}\0{file.sha256}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{file.path}\0{digest or file.sha256}".encode()).hexdigest()
     name = f"_llm_do_author_{digest}"
     with _IMPORTS.setdefault(name, threading.RLock()), authors_code(file.path, file.root), importable(file.root):
         if name in sys.modules:

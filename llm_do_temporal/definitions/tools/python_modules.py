@@ -7,14 +7,14 @@ loaded: only the `.py` file that a person can read is run, wherever a `.pyc` or 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from llm_do_temporal.definitions.protection.protected_files import is_protected
-from llm_do_temporal.definitions.tools.python_sources import read_python
+from llm_do_temporal.definitions.tools.python_sources import PythonFile, read_python
 from llm_do_temporal.definitions.yaml.text_files import label_of
 
 
@@ -26,11 +26,21 @@ class _Text(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Compile the text. Raises DefinitionError for a file that workers can write."""
         file = read_python(Path(self.path), self.root)
+        _digests[fullname] = file.sha256
         return compile(file.text, self.path, "exec", dont_inherit=True)
 
 
+_digests: dict[str, str] = {}
+"""Digests of the files of modules that were imported, by the names of the modules."""
 _own_packages: dict[str, type[_Text]] = {}
 """Packages that were found in workshops, with their loaders; modules below them are found in no other way."""
+
+
+def forget_changed(modules: Mapping[str, PythonFile]) -> None:
+    """Have these modules imported anew where the file of any of them has changed since it was imported."""
+    if any(_digests.get(name, file.sha256) != file.sha256 for name, file in modules.items()):
+        for name in modules.keys() & _digests.keys():
+            sys.modules.pop(name, None)
 
 
 @contextmanager

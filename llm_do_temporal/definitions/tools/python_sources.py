@@ -5,7 +5,10 @@ All Python of a workshop that is run is read here, the modules that it imports i
 
 from __future__ import annotations
 
+import ast
 import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,3 +43,55 @@ def read_python(path: Path, root: Path) -> PythonFile:
     except Unreadable as error:
         raise DefinitionError(str(error)) from error
     return PythonFile(path, root, text, hashlib.sha256(content).hexdigest())
+
+
+def imported_files(file: PythonFile) -> dict[str, PythonFile]:
+    """Return the modules of the workshop that the text of a file imports, and all that these import, by their names.
+
+    One that cannot be read is left out: to import it fails.
+    """
+    found: dict[str, PythonFile] = {}
+    waiting = [("", file)]
+    while waiting:
+        name, one = waiting.pop()
+        for imported in _imported_names(one, name):
+            path = _module_file(file.root, imported)
+            if imported not in found and path is not None:
+                with suppress(DefinitionError):
+                    found[imported] = read_python(path, file.root)
+                    waiting.append((imported, found[imported]))
+    return found
+
+
+def digest_with_imports(file: PythonFile, imported: Mapping[str, PythonFile]) -> str:
+    """Return the digest of a file and of the modules that it imports; its own where it imports none."""
+    if not imported:
+        return file.sha256
+    told = "".join(f"{name}\0{one.sha256}\0" for name, one in sorted(imported.items()))
+    return hashlib.sha256(f"{file.sha256}\0{told}".encode()).hexdigest()
+
+
+def _imported_names(file: PythonFile, module: str) -> Iterator[str]:
+    """Yield the full names of modules that a text may import; `module` is its own name, empty for no module."""
+    try:
+        tree = ast.parse(file.text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    package = module.split(".") if file.path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name for alias in node.names for name in _with_packages(alias.name))
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (name for alias in node.names for name in _with_packages(f"{base}.{alias.name}".lstrip(".")))
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def _module_file(root: Path, name: str) -> Path | None:
+    path = root.joinpath(*name.split("."))
+    return next((one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()), None)

@@ -55,7 +55,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
     from llm_do_temporal.workflows.runtime.children import check_sendable, memo_of
     from llm_do_temporal.workflows.runtime.failures import as_failure, explain
-    from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start
+    from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start, read_update
     from llm_do_temporal.workflows.runtime.spans import run_span, tell_result
     from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
     from llm_do_temporal.workflows.tools.delegate import with_built_attachments
@@ -258,13 +258,13 @@ class LlmDoRun:
             self._desk.ignore(malformed("decision", error))
 
     @workflow.update(name=DECIDE_UPDATE)
-    def decide_now(self, decision: Decision) -> Approval:
+    def decide_now(self, *payloads: Any) -> Approval:
         """Take a decision by update, and return the approval as decided."""
-        return self._desk.take_update(decision)
+        return self._desk.take_update(read_update(Decision, payloads, "decision"))
 
     @decide_now.validator
-    def _check_decision(self, decision: Decision) -> None:
-        self._desk.check_update(decision)
+    def _check_decision(self, *payloads: Any) -> None:
+        self._desk.check_update(read_update(Decision, payloads, "decision"))
 
     @workflow.signal(name=UNDO_SIGNAL)
     def undo(self, *payloads: Any) -> None:
@@ -275,22 +275,22 @@ class LlmDoRun:
             self._desk.ignore(malformed("undo", error))
 
     @workflow.update(name=UNDO_UPDATE)
-    def undo_now(self, undo: UndoInput) -> Approval:
+    def undo_now(self, *payloads: Any) -> Approval:
         """Take a decision back that has not taken effect, and return its question, open again."""
-        return self._desk.take_undo(undo)
+        return self._desk.take_undo(read_update(UndoInput, payloads, "undo"))
 
     @workflow.update(name=EFFECT_UPDATE)
-    def effect_now(self, undo: UndoInput) -> Approval:
+    def effect_now(self, *payloads: Any) -> Approval:
         """Let a held decision take effect at once, and return the approval as decided."""
-        return self._desk.take_effect(undo)
+        return self._desk.take_effect(read_update(UndoInput, payloads, "undo"))
 
     @undo_now.validator
-    def _check_undo(self, undo: UndoInput) -> None:
-        find_held(self._desk.state, undo)
+    def _check_undo(self, *payloads: Any) -> None:
+        find_held(self._desk.state, read_update(UndoInput, payloads, "undo"))
 
     @effect_now.validator
-    def _check_effect(self, undo: UndoInput) -> None:
-        find_held(self._desk.state, undo)
+    def _check_effect(self, *payloads: Any) -> None:
+        find_held(self._desk.state, read_update(UndoInput, payloads, "undo"))
 
     @workflow.signal(name=REVOKE_GRANT_SIGNAL)
     def revoke_grant(self, *payloads: Any) -> None:

@@ -1,8 +1,8 @@
 """Payloads that workflows are sent: anybody with access to the namespace may send anything, and nothing sent may stop
 a workflow.
 
-Handlers of signals take `*payloads: Any`. With a parameter of their own, a signal with none or two values would fail
-the workflow's task, which is then tried for ever.
+Handlers take `*payloads: Any`. With a parameter of their own, a signal with none or two values would fail the
+task of the workflow, which is then tried for ever, and an update would be answered in the words of another project.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ def read_one(kind: type[M], payloads: tuple[Any, ...], what: str) -> M:
     if len(payloads) != 1:
         raise DecisionRefused(f"malformed {what}: it is one object, and {len(payloads)} values were sent")
     return kind.model_validate(payloads[0])
+
+
+def read_update(kind: type[M], payloads: tuple[Any, ...], what: str) -> M:
+    """Return the message of an update; `what` names it in errors. Raises DecisionRefused."""
+    try:
+        return read_one(kind, payloads, what)
+    except ValidationError as error:
+        raise DecisionRefused(malformed(what, error)) from error
 
 
 def read_start(payload: Any) -> StartRunInput:

@@ -11,11 +11,14 @@ from llm_do_temporal.activities.evaluations.python_evaluators import (
     _case,  # pyright: ignore[reportPrivateUsage] - what a function is given
     python_score,
 )
+from llm_do_temporal.client.evaluations.definitions import functions_of
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.definitions.evaluations.keys import CaseKeys
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.workshop.workshop import Workshop
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
-from llm_do_temporal.policy.evaluations.spec import EvaluationCase
+from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec
 
 
 @pytest.mark.parametrize(
@@ -77,3 +80,41 @@ def test_the_case_has_the_keys_of_the_file(tmp_path: Path) -> None:
         scores = python_score(evaluator, case, CaseFacts(output="Hello!"), tmp_path)
         assert [score.value for score in scores.scores] == [True], scores.failures
         assert set(CaseKeys.model_fields) <= set(_case(case))
+
+
+@pytest.mark.parametrize(
+    ("imports", "changed"),
+    [
+        ("import helper", "helper.py"),
+        ("import box.inner as helper", "box/inner.py"),
+        ("from box import inner as helper", "box/inner.py"),
+        ("from box.outer import helper", "box/inner.py"),
+        ("def helper(): ...\nhelper.LIKED = __import__('far').LIKED\nimport far", "helper.py"),
+    ],
+)
+def test_a_module_that_an_evaluator_imports_counts_as_its_code(tmp_path: Path, imports: str, changed: str) -> None:
+    (tmp_path / "box").mkdir()
+    for name, text in {
+        "box/__init__.py": "",
+        "box/outer.py": "from . import inner as helper\n",
+        "far.py": "from helper import LIKED\n",
+        "box/inner.py": "LIKED = True\n",
+        "helper.py": "LIKED = True\n",
+        "checks.py": f"{imports}\ndef score(facts):\n    return helper.LIKED\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    evaluator = Python(function="checks.py:score")
+    spec = EvaluationSpec(name="s", worker="w", cases=(EvaluationCase(id="ada"),), evaluators=(evaluator,))
+    workshop = Workshop(root=tmp_path, config=WorkshopConfig())
+
+    def seen() -> tuple[list[bool | float | str], dict[str, str]]:
+        scores = python_score(evaluator, spec.cases[0], CaseFacts(output="x"), tmp_path)
+        assert scores.failures == ()
+        return [score.value for score in scores.scores], functions_of(workshop, spec)
+
+    before, again = seen(), seen()
+    assert before == again
+    (tmp_path / changed).write_text("LIKED = False\n")
+    after = seen()
+    assert (before[0], after[0]) == ([True], [False])
+    assert before[1] != after[1]
