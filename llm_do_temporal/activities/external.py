@@ -27,6 +27,7 @@ from temporalio import activity
 from temporalio.client import Client
 
 from llm_do_temporal.activities.external_calls import why_no_answer
+from llm_do_temporal.activities.external_failures import CONNECT_SECONDS, ServerNote, why_unusable
 from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.external_schemas import LEFT_OUT, usable_schema
 from llm_do_temporal.activities.models.builder import NamedModel
@@ -57,8 +58,6 @@ LISTING_SECONDS = 60
 MAX_LISTED_TOOLS = 512
 MAX_WARNINGS = 20
 """Most warnings of one listing that are given one by one; the others are counted."""
-CONNECT_SECONDS = 45
-"""Seconds for the first answer of a server: a program has to be loaded, perhaps on a busy machine."""
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """Variables that a program needs to run at all; all others a server gets by name."""
 
@@ -144,12 +143,15 @@ class ExternalActivities:
         self, toolset: ExternalToolset, model: str, caller: CallerContext, *, answer_seconds: float | None = None
     ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[CallerContext]]]:
         """Build the toolset and enter it. Its exceptions leave as our errors, without paths of the host."""
+        note = ServerNote()
         try:
             context = RunContext(deps=caller, model=NamedModel(model), usage=RunUsage())
             async with server_stderr(toolset.name) as stderr:
                 with _kept(toolset):
                     # Loading a class runs the author's Python, and may take its time: heartbeats go on meanwhile.
-                    constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr, answer_seconds)
+                    constructed = await asyncio.to_thread(
+                        construct, toolset, self._workshop, stderr, note, answer_seconds
+                    )
                     built = await constructed.for_run(context)
                     async with built:
                         yield await built.for_run_step(context), context
@@ -157,12 +159,12 @@ class ExternalActivities:
             raise
         except BaseExceptionGroup as group:
             ours = group.subgroup(LlmDoError)
-            raise (_first(ours) if ours is not None else _broken(toolset, group)) from group
+            raise (_first(ours) if ours is not None else _broken(toolset, group, note)) from group
         except Exception as error:
             # Closing a broken connection may fail as well; the failure of the call itself says more.
             if isinstance(error.__context__, LlmDoError):
                 raise error.__context__ from None
-            raise _broken(toolset, error) from error
+            raise _broken(toolset, error, note) from error
 
 
 @contextmanager
@@ -180,25 +182,27 @@ def _first(group: BaseException) -> BaseException:
     return group
 
 
-def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
+def _broken(toolset: ExternalToolset, error: BaseException, note: ServerNote | None = None) -> EffectFailed:
     # Its message may hold paths of the host, or a key: the log of the worker service is the place for it.
     _log.warning("toolset %s failed: %s", toolset.name, logged_error(error))
+    first = _first(error)
+    known = why_unusable(toolset.server, first, note) if toolset.server is not None and note is not None else None
     return EffectFailed(
-        f"'{toolset.name}' failed: {type(_first(error)).__name__}",
+        f"'{toolset.name}' failed: {known or type(first).__name__}",
         next_step="The log of the worker service says more.",
     )
 
 
 def construct(
-    toolset: ExternalToolset, workshop: Path, stderr: TextIO, answer_seconds: float | None = None
+    toolset: ExternalToolset, workshop: Path, stderr: TextIO, note: ServerNote, answer_seconds: float | None = None
 ) -> AbstractToolset[object]:
     """Return the toolset, not yet entered. Raises DefinitionError where it cannot be built.
 
-    `stderr` is the standard error of a server that is a program. `answer_seconds` is the longest wait for one answer
-    of an MCP server; None is `LISTING_SECONDS`.
+    `stderr` is the standard error of a server that is a program. Its transport writes into `note` what explains a
+    failure. `answer_seconds` is the longest wait for one answer of an MCP server; None is `LISTING_SECONDS`.
     """
     if toolset.server is not None:
-        return _mcp_client(toolset.name, toolset.server, workshop, stderr, answer_seconds or LISTING_SECONDS)
+        return _mcp_client(toolset.name, toolset.server, workshop, stderr, note, answer_seconds or LISTING_SECONDS)
     assert toolset.reference is not None
     # Here and not where it is awaited: asyncio throws a GeneratorExit of a thread into the generators that wait.
     with _kept(toolset):
@@ -214,7 +218,7 @@ def construct(
 
 
 def _mcp_client(
-    name: str, server: McpServer, workshop: Path, stderr: TextIO, answer_seconds: float
+    name: str, server: McpServer, workshop: Path, stderr: TextIO, note: ServerNote, answer_seconds: float
 ) -> AbstractToolset[object]:
     if not has_mcp():
         raise DefinitionError("MCP support is not installed", next_step=MCP_STEP)
@@ -233,12 +237,12 @@ def _mcp_client(
             init_timeout=CONNECT_SECONDS,
             read_timeout=answer_seconds,
         )
-        read_leniently(built.client.transport, name)
+        read_leniently(built.client.transport, name, note)
         return built
     environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
     environment |= {variable: _variable(variable) for variable in server.env}
-    transport = Program(server.command, environment, workshop, stderr)
-    read_leniently(transport, name)
+    transport = Program(server.command, environment, workshop, stderr, note)
+    read_leniently(transport, name, note)
     return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS, read_timeout=answer_seconds)
 
 

@@ -1,7 +1,8 @@
 """Answers of MCP servers in the form in which the protocol's library reads them.
 
 Owns what becomes of an answer that breaks the protocol and whose meaning is plain all the same: the call was made, and
-what it returned is a result or a failure. Pure; called before the library reads a message.
+what it returned is a result or a failure. Owns also how much a server may write that is no message while it is waited
+for. Called before the library reads a message.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import binascii
 import json
 import re
+import time
 from typing import Any, cast
 
 from llm_do_temporal.activities.external_output import bounded
@@ -17,12 +19,36 @@ from llm_do_temporal.definitions.tools.plain_values import DEEPEST, plain_value
 
 MOST_MESSAGE_BYTES = 32 * 1024 * 1024
 """Largest message of a server; results are cut to far less, once they are read."""
+MOST_PROSE_LINES = 10_000
+"""Most lines in a row that are no messages."""
+MOST_PROSE_MOMENTS = 120
+"""Most moments in a row in which such lines came: slow ones end the wait for an answer after one minute or two."""
+MOMENT_SECONDS = 0.5
+"""Seconds that one moment takes at least, however many lines came in it."""
 REFUSED = -32603
 """Code of an error to which the server gave none."""
 _BEGINNING = '{"jsonrpc"'
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _CUT_ANSWER = re.compile(r'\{.{0,200}?"id"\s*:\s*"?(\d{1,18})\b.*"(?:result|error)"\s*:', re.DOTALL)
 _DATA_URL = re.compile(r"data:[^,]{0,200};base64,")
+
+
+class Prose:
+    """Lines of a server in a row, or texts of events, that are no messages."""
+
+    def __init__(self) -> None:
+        self._lines = self._bytes = self._moments = 0
+        self._moment: float | None = None
+
+    def is_too_much(self, size: int) -> bool:
+        """Count a line of so many bytes, and return whether no answer is to be expected any more."""
+        now = time.monotonic()
+        if self._moment is None or now - self._moment >= MOMENT_SECONDS:
+            self._moment = now
+            self._moments += 1
+        self._lines += 1
+        self._bytes += size
+        return self._lines > MOST_PROSE_LINES or self._bytes > MOST_MESSAGE_BYTES or self._moments > MOST_PROSE_MOMENTS
 
 
 def read_message(text: str) -> dict[str, Any] | None:

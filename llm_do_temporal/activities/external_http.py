@@ -15,18 +15,29 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES, cut_answer, read_message
+from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES, Prose, cut_answer, read_message
+from llm_do_temporal.activities.external_failures import ServerNote
 
 
 def client_of_server(
+    note: ServerNote,
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
     **_: Any,
 ) -> httpx2.AsyncClient:
-    """Return a client whose responses are repaired. Bodies that are compressed all the same are left as they are."""
+    """Return a client whose responses are repaired, and their statuses noted.
+
+    Bodies that are compressed all the same are left as they are.
+    """
+
+    async def noted(response: httpx2.Response) -> None:
+        # Servers answer requests of other methods with 405 where all is well.
+        if response.request.method == "POST":
+            note.answered(response.status_code)
+
     client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
-    client.event_hooks = {"response": [_repair]}
+    client.event_hooks = {"response": [noted, _repair]}
     return client
 
 
@@ -72,6 +83,7 @@ class _Events(httpx2.AsyncByteStream):
         lines: list[bytes] = []
         parts: list[bytes] = []
         size = 0
+        prose = Prose()
         async for part in self._stream:
             size += len(part)
             if size > MOST_MESSAGE_BYTES:
@@ -82,7 +94,12 @@ class _Events(httpx2.AsyncByteStream):
                 parts = []
                 lines.append(line)
                 if not line:
-                    yield _repaired_event(lines)
+                    event, is_prose = _repaired_event(lines)
+                    if not is_prose:
+                        prose = Prose()
+                    elif prose.is_too_much(size):
+                        raise httpx2.StreamError("too many events in a row are no messages")
+                    yield event
                     lines, size = [], 0
             parts.append(rest)
         yield b"\n".join((*lines, b"".join(parts)))
@@ -91,15 +108,17 @@ class _Events(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _repaired_event(lines: list[bytes]) -> bytes:
-    """Return an event, given as its lines with the empty one at its end."""
+def _repaired_event(lines: list[bytes]) -> tuple[bytes, bool]:
+    """Return an event, given as its lines with the empty one at its end, and whether it has a text and no message."""
+    is_prose = False
     data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
     if data.strip():
         found = _repaired(data)
         told = found is not data or cut_answer(data.decode("utf-8", "replace")) is not None
+        is_prose = not told
         kept = [line for line in lines[:-1] if not line.startswith(b"data")]
         lines = [*kept, *(b"data:" + line for line in found.split(b"\n") if told), b""]
-    return b"\n".join(lines) + b"\n"
+    return b"\n".join(lines) + b"\n", is_prose
 
 
 def _repaired(data: bytes) -> bytes:

@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES
+from llm_do_temporal.activities.external_failures import ServerNote
 from llm_do_temporal.activities.external_wire import UnreadableLine
 
 LEAVING_SECONDS = 2.0
@@ -36,11 +37,15 @@ Received = SessionMessage | Exception
 class Program(ClientTransport):
     """Transport of a server that is started for one connection."""
 
-    def __init__(self, command: tuple[str, ...], environment: dict[str, str], folder: Path, stderr: TextIO) -> None:
+    def __init__(
+        self, command: tuple[str, ...], environment: dict[str, str], folder: Path, stderr: TextIO, note: ServerNote
+    ) -> None:
+        """`note` is told how the program ends where it ends by itself."""
         self._command = command
         self._environment = environment
         self._folder = folder
         self._stderr = stderr
+        self._note = note
 
     @asynccontextmanager
     async def connect_session(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -59,28 +64,36 @@ class Program(ClientTransport):
         assert process.stdout is not None
         give, received = anyio.create_memory_object_stream[Received](0)
         sent, take = anyio.create_memory_object_stream[SessionMessage](0)
+        ended = anyio.Event()
         async with anyio.create_task_group() as tasks:
             try:
-                tasks.start_soon(_read, process, process.stdout, give)
-                tasks.start_soon(_write, process.stdin, take, give)
+                tasks.start_soon(_read, process, process.stdout, give, ended)
+                tasks.start_soon(_write, process.stdin, take, give, ended)
                 async with kind(received, sent, **session) as connected:
                     yield connected
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end(process, process.stdin)
+                    left = ended.is_set()
+                    code = await _end(process, process.stdin)
+                    if left and code is not None:
+                        self._note.ended(code)
                 tasks.cancel_scope.cancel()
                 for stream in (give, received, sent, take):
                     stream.close()
 
 
-async def _read(process: Process, output: ByteReceiveStream, give: MemoryObjectSendStream[Received]) -> None:
+async def _read(
+    process: Process, output: ByteReceiveStream, give: MemoryObjectSendStream[Received], ended: anyio.Event
+) -> None:
     """Hand on each line of the program, until it ends or has failed."""
-    async with give, anyio.create_task_group() as tasks:
-        tasks.start_soon(_until_failure, process, tasks.cancel_scope)
-        with suppress(*_GONE):
-            async for line, size in _lines(output):
-                await give.send(_message(line, size))
-        tasks.cancel_scope.cancel()
+    async with give:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_failure, process, tasks.cancel_scope)
+            with suppress(*_GONE):
+                async for line, size in _lines(output):
+                    await give.send(_message(line, size))
+            tasks.cancel_scope.cancel()
+        ended.set()
     # A program that is still writing when nobody listens any more could not end.
     with suppress(*_GONE, anyio.EndOfStream):
         while True:
@@ -123,7 +136,10 @@ def _message(line: bytes, size: int) -> Received:
 
 
 async def _write(
-    stdin: ByteSendStream, take: MemoryObjectReceiveStream[SessionMessage], give: MemoryObjectSendStream[Received]
+    stdin: ByteSendStream,
+    take: MemoryObjectReceiveStream[SessionMessage],
+    give: MemoryObjectSendStream[Received],
+    ended: anyio.Event,
 ) -> None:
     """Write each message; where the program no longer reads, end the connection."""
     try:
@@ -132,15 +148,18 @@ async def _write(
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await stdin.send(f"{text}\n".encode())
     except _GONE:
+        ended.set()
         give.close()
 
 
-async def _end(process: Process, stdin: ByteSendStream) -> None:
+async def _end(process: Process, stdin: ByteSendStream) -> int | None:
+    """End the program. Return its status where closing its standard input was enough; else None."""
     with suppress(*_GONE):
         await stdin.aclose()
     with anyio.move_on_after(LEAVING_SECONDS):
         await _exit_code(process)
-    if process.returncode is None:
+    status = process.returncode
+    if status is None:
         await terminate_posix_process_tree(process, LEAVING_SECONDS)
     with anyio.move_on_after(LEAVING_SECONDS):
         await _exit_code(process)
@@ -149,6 +168,7 @@ async def _end(process: Process, stdin: ByteSendStream) -> None:
     if transport is not None:
         with suppress(PermissionError):
             transport.close()
+    return status
 
 
 async def _exit_code(process: Process) -> int:

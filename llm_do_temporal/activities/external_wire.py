@@ -27,7 +27,14 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES, cut_answer, read_message, readable_result
+from llm_do_temporal.activities.external_answers import (
+    MOST_MESSAGE_BYTES,
+    Prose,
+    cut_answer,
+    read_message,
+    readable_result,
+)
+from llm_do_temporal.activities.external_failures import ServerNote
 from llm_do_temporal.activities.external_http import client_of_server
 from llm_do_temporal.activities.external_output import logged
 from llm_do_temporal.activities.external_schemas import LEFT_OUT
@@ -36,8 +43,6 @@ MOST_LOGGED = 5
 """Most lines and log messages of one connection that are logged; the others are counted."""
 MOST_REQUESTS = 1000
 """Most requests of a server to its client in one connection; others are not answered."""
-MOST_PROSE_LINES = 10_000
-"""Most lines in a row that are no messages; then the request that has waited longest ends without an answer."""
 _MOST_LOGGED_CHARS = 2000
 _QUIET = ("debug", "info", "notice")
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -53,10 +58,13 @@ class UnreadableLine(ValueError):
         self.size = size
 
 
-def read_leniently(transport: Any, name: str) -> None:
-    """Let each session of the transport read messages that can be repaired. `name` is the toolset's, for the log."""
+def read_leniently(transport: Any, name: str, note: ServerNote) -> None:
+    """Let each session of the transport read messages that can be repaired. `name` is the toolset's, for the log.
+
+    HTTP statuses are written into `note`.
+    """
     if hasattr(transport, "httpx_client_factory"):
-        transport.httpx_client_factory = client_of_server
+        transport.httpx_client_factory = partial(client_of_server, note)
         transport.max_sse_event_size = MOST_MESSAGE_BYTES
     connect = transport.connect_session
 
@@ -139,8 +147,7 @@ class _Messages(_Stream):
         self._asked = asked
         self._unasked = unasked
         self._requests = 0
-        self._prose_lines = 0
-        self._prose_bytes = 0
+        self._prose = Prose()
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
@@ -161,7 +168,7 @@ class _Messages(_Stream):
         unreadable = isinstance(received, ValidationError | UnreadableLine)
         item = self._reread(received) if unreadable else received
         if item is not None:
-            self._prose_lines = self._prose_bytes = 0
+            self._prose = Prose()
         if not isinstance(item, SessionMessage):
             return item
         message = item.message
@@ -198,9 +205,8 @@ class _Messages(_Stream):
             return _unreadable(answered)
         if text.strip():
             self._unasked.add(logging.WARNING, "wrote a line that is no message", text)
-        self._prose_lines += 1
-        self._prose_bytes += error.size if isinstance(error, UnreadableLine) else len(text)
-        if self._prose_lines > MOST_PROSE_LINES or self._prose_bytes > MOST_MESSAGE_BYTES:
+        if self._prose.is_too_much(error.size if isinstance(error, UnreadableLine) else len(text)):
+            # The request that has waited longest ends without an answer.
             waiting = next(iter(self._asked), None)
             return None if waiting is None else _unreadable(int(waiting))
         return None

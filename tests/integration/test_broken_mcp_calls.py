@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.external import LISTING_SECONDS, construct, storable
-from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from llm_do_temporal.activities.external import storable
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
@@ -71,15 +69,6 @@ async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, b
     place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
     await place.run("main")
     assert tool_results(main, "send") == ["'send' says: refused"]
-
-
-@pytest.mark.parametrize("server", [McpServer(command=("true",)), McpServer(url="http://127.0.0.1:9/")])
-def test_the_library_waits_as_long_as_a_call_may_take(server: McpServer, tmp_path: Path) -> None:
-    toolset = ExternalToolset(name="mails", server=server)
-    for seconds in (CALL_TIMEOUT.total_seconds(), None):
-        built: Any = construct(toolset, tmp_path, sys.stderr, seconds)
-        waits = built.client._session_kwargs["read_timeout_seconds"]
-        assert getattr(waits, "total_seconds", lambda value=waits: value)() == (seconds or LISTING_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from temporalio.testing import ActivityEnvironment
 
+from llm_do_temporal.activities import external_answers
+from llm_do_temporal.activities.external import ExternalActivities
+from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToolset, McpServer
 from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
@@ -163,6 +172,66 @@ async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: P
         await place.decide(run, "reject")
         await place.client.result(run)
     assert "is unknown" in tool_results(main, "odd")[0]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "stream"])
+async def test_a_server_that_writes_prose_for_long_is_a_question_for_a_person(
+    place: Place, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
+    """Each line counts as one that came after a pause; a server that writes as many at once is waited for."""
+    monkeypatch.setattr(external_answers, "MOMENT_SECONDS", 0)
+    main = scripted(call("odd", say="still working", times=external_answers.MOST_PROSE_MOMENTS + 1), "Done.")
+    with serving(transport) as toolsets:
+        place.worker("main", main, toolsets=toolsets)
+        run = await place.start("main")
+        (asked,) = await place.pending(run)
+        assert "the server of toolset 'mcp.odd'" in (asked.request.reason or "")
+        await place.decide(run, "reject")
+        await place.client.result(run)
+    assert "is unknown" in tool_results(main, "odd")[0]
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """Event loop whose time goes on when the test says so, and by itself."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(("early", "answer"), [(60, "called odd"), (-60, "did not answer in time")])
+def test_a_call_is_waited_for_as_long_as_it_may_take_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str, early: float, answer: str
+) -> None:
+    loop = Clock()
+    monkeypatch.setattr(asyncio.events, "new_event_loop", lambda: loop)
+    for pipe in ("came", "go"):
+        os.mkfifo(tmp_path / pipe)
+    limit = CALL_TIMEOUT.total_seconds()
+    with serving(transport) as toolsets, ThreadPoolExecutor(1) as pool:
+        keys = toolsets["mcp"]["odd"]
+        asked = CallExternalToolInput(
+            toolset=ExternalToolset(name="mcp.odd", server=McpServer(url=keys.get("url"), command=keys.get("command"))),
+            tool="odd",
+            args={"wait": str(tmp_path)},
+            model="m",
+            limit_seconds=limit,
+        )
+        activities: Any = ExternalActivities(tmp_path, cast("Any", None))
+        answering = pool.submit(ActivityEnvironment().run, activities.call_external_tool, asked)
+        (tmp_path / "came").read_bytes()
+        loop.ahead = limit - early
+        passed = threading.Event()
+        # What waits for a shorter time is told so in the round before the event.
+        loop.call_soon_threadsafe(loop.call_soon, passed.set)
+        passed.wait()
+        go = os.open(tmp_path / "go", os.O_RDWR) if early > 0 else None
+        error = answering.exception()
+        if go is not None:
+            os.close(go)
+    assert answer in str(error or answering.result().value)
 
 
 @pytest.mark.parametrize("broken", ["caf\\xe9", "\\xff\\xfe\\x00"])

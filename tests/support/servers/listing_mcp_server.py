@@ -3,7 +3,8 @@
     python tests/support/servers/listing_mcp_server.py TOOLS [--http]
 
 TOOLS is the list as JSON, as the server sends it. A call with `say` writes that line before the answer, `times` over,
-and one with `instead` in place of the answer. It uses standard input and output, or HTTP, and prints its port then.
+and one with `instead` in place of the answer. One with `wait` opens the pipes `came` and `go` of that folder before it
+answers. It uses standard input and output, or HTTP, and prints its port then.
 The answer of the tool `long` has 3 MB.
 """
 
@@ -13,6 +14,7 @@ import json
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -42,6 +44,8 @@ def replies(asked: dict[str, Any]) -> Iterator[str]:
         return
     params: dict[str, Any] = asked.get("params") or {}
     given: dict[str, Any] = params.get("arguments") or {}
+    for pipe in ("came", "go") if "wait" in given else ():
+        Path(given["wait"], pipe).open("wb" if pipe == "came" else "rb").close()
     yield from [given["say"]] * given.get("times", 1) if "say" in given else ()
     if "instead" in given:
         yield given["instead"].replace("ID", str(asked["id"]))
