@@ -35,6 +35,8 @@ CUT = {
     "content_filter": ("sensitive", "SAFETY", "guardrail_intervened", "blocked"),
 }
 """Finish reasons of chat servers that mean a cut, by the word of the project."""
+SILENT = {adapter: ("FINISH_REASON_UNSPECIFIED", "") if adapter == "google" else ("",) for adapter in ADAPTERS}
+"""Finish reasons that say nothing."""
 WHOLE = ("stop", "end_turn", "eos_token", "COMPLETE", "stop_sequence", "done", "unknown")
 
 
@@ -130,6 +132,25 @@ async def test_a_text_that_its_server_broke_off_is_asked_for_again(
         place.worker(name, name)
     came = await asyncio.gather(*(place.run(name) for name in names.values()))
     assert {reason: result.output for reason, result in zip(names, came, strict=True)} == dict.fromkeys(names, "Whole.")
+
+
+@LIVE
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_an_answer_without_a_reason_is_whole_once_it_came_without_a_stream(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    forms = [True, False] if live else [False]
+    names = {f"silent-{adapter}-{live}-{number}".lower(): reason for number, reason in enumerate(SILENT[adapter])}
+    models = {
+        name: providers.alias(adapter, name, *(ended(adapter, form, reason) for form in forms))
+        for name, reason in names.items()
+    }
+    place.workshop(models=models, live_text=live, model_settings=ROOM)
+    for name in names:
+        place.worker(name, name)
+    came = await asyncio.gather(*(place.run(name) for name in names))
+    assert [(result.output, result.truncated) for result in came] == [("Half a", None)] * len(names)
+    assert [providers.scripts[name].streamed for name in names] == [forms] * len(names)
 
 
 @LIVE

@@ -44,8 +44,10 @@ _SIGNS: tuple[tuple[FinishReason, tuple[str, ...]], ...] = (
 """Pieces of words in the finish reasons of servers, by what they mean; the first that fits decides."""
 _EXACT: dict[str, FinishReason] = {"load": "error", "other": "error"}
 """Reasons whose word is also a piece of others."""
-_WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED", "")
-"""Reasons of Google that break nothing off."""
+NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
+"""Finish reasons that say nothing, the last one of Google's protocol.
+
+A stream has no end then. A whole answer is taken as whole, as its body has an end of its own."""
 _REASON_CHARS = 60
 """Longest reason of a server that an error quotes."""
 
@@ -62,7 +64,7 @@ def with_known_end(answer: ModelResponse) -> ModelResponse:
     reason = answer.finish_reason or (meaning(sent) if isinstance(sent, str) else None)
     if reason is None and isinstance(sent, str) and (answer.provider_name or "").startswith("google"):
         # Its reasons are all named, and each but STOP is for an answer that is not whole.
-        reason = None if sent in _WHOLE else "error"
+        reason = None if sent == "STOP" or sent in NO_REASON else "error"
     if reason == "error" and not _is_slip(answer, sent):
         words = cut(sent, _REASON_CHARS) if isinstance(sent, str) else reason
         raise UnexpectedModelBehavior(f"its server broke it off, with the finish reason '{words}'")

@@ -34,6 +34,7 @@ from temporalio import activity
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.endings import NO_REASON
 from llm_do_temporal.activities.models.streamed_calls import StreamedCalls
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
@@ -53,7 +54,6 @@ _PAUSE = "llm_do_stream_pause"
 """Attribute of a model with its `StreamPause`."""
 _MADE_UP = (None, "stop", "tool_call")
 """Reasons for an answer's end that an adapter also gives where its provider has sent none."""
-_NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 _telling: set[asyncio.Task[None]] = set()
 
 
@@ -258,7 +258,7 @@ async def _streamed(
 def has_end(answer: ModelResponse) -> bool:
     """Whether the provider has sent a reason for the end of a streamed answer."""
     sent = (answer.provider_details or {}).get("finish_reason")
-    return sent not in _NO_REASON or answer.finish_reason not in _MADE_UP
+    return sent not in NO_REASON or answer.finish_reason not in _MADE_UP
 
 
 async def _tell(tail: AnswerTail) -> None:
