@@ -308,10 +308,19 @@ def run_in_thread(work: Coroutine[Any, Any, T]) -> T:
     In an activity it is cancelled with that, and raises Temporal's CancelledError.
     """
     if not activity.in_activity():
-        return asyncio.run(work)
+        return _run_alone(work)
     # The loop is told of a cancellation; an exception thrown into its thread would be lost in it.
     with activity.shield_thread_cancel_exception():
-        return asyncio.run(_until_cancelled(work))
+        return _run_alone(_until_cancelled(work))
+
+
+def _run_alone(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a loop that ends with it, and with all that it has left there.
+
+    Libraries such as nest_asyncio replace `asyncio.run` for the whole process by one that keeps the loop of a thread.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(work)
 
 
 async def _until_cancelled(work: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,59 @@ async def test_a_toolset_that_wants_to_leave_the_program_is_left_out_by_itself(
     assert b"Leaving' failed: " + (b"CancelledError" if kind == "cancel" else kind.encode()) in b"".join(
         event.SerializeToString() for history in await place.histories() for event in history.events
     )
+
+
+NESTING = """
+import asyncio
+from pathlib import Path
+
+from pydantic_ai.toolsets import FunctionToolset
+
+LEFT = set()
+
+
+def run(main, *, debug=False):
+    # As nest_asyncio has it.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop.run_until_complete(loop.create_task(main))
+
+
+asyncio.run = run
+
+
+class Nesting(FunctionToolset):
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_function(self.leave)
+
+    async def leave(self) -> str:
+        \"\"\"Leave something behind.\"\"\"
+        begun = asyncio.Event()
+        LEFT.add(asyncio.create_task(self._work(begun)))
+        await begun.wait()
+        return "left"
+
+    async def _work(self, begun: asyncio.Event) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            Path(__file__).with_name("ended.txt").touch()
+"""
+
+
+async def test_a_toolset_that_replaces_functions_of_asyncio_leaves_no_loop_to_later_calls(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio, "run", asyncio.run)
+    name = f"nesting_{uuid4().hex}"
+    place.write(f"{name}.py", NESTING)
+    main = scripted(call("leave"), "Done.")
+    place.worker("main", main, toolsets={f"{name}.Nesting": {"pre_approved": True}})
+    await place.run("main")
+    assert tool_results(main, "leave") == ["left"]
+    assert (place.folder / "ended.txt").exists()
 
 
 async def test_tools_with_one_name_are_an_error_that_names_both(place: Place, package: str) -> None:
