@@ -28,7 +28,7 @@ _WITH_KEY = ("LocalProtocolError", "UnicodeEncodeError")
 
 @dataclass
 class ServerNote:
-    """What the transport saw last of its server that explains a failure; None: nothing does."""
+    """Last sign of its server that a transport saw and that explains a failure; None: there is none."""
 
     text: str | None = None
 
