@@ -49,7 +49,7 @@ from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.sandbox.input_files import InputReader, measure
 from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.storage.snapshots import snapshot_host_files
+from llm_do_temporal.storage.snapshots import named_type, snapshot_host_files
 
 _MOST_NOTES = 20
 """Most items that are told of because a run could not do them now."""
@@ -335,9 +335,10 @@ def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
 
 
 def _doubt(path: Path, media_type: str) -> str:
-    if kind_of(media_type) != "text":  # text is given as text, however it is encoded
-        with suppress(OSError):  # a file that is gone by now is copied already
-            return doubt_about(path.read_bytes(), media_type)
+    # A PDF or an image is given as what it is, whatever its name says.
+    declared = media_type if kind_of(media_type) is not None else named_type(path.name) or media_type
+    with suppress(OSError):  # a file that is gone by now is copied already
+        return doubt_about(path.read_bytes(), declared)
     return ""
 
 

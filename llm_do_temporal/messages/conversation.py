@@ -29,6 +29,8 @@ OTHER_MODEL = "other_model"
 """The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
 TURN_KEYS = "llm_do_keys"
 """The key of an answer's metadata that holds its TurnKeys."""
+NOT_GIVEN = "llm_do_not_given"
+"""The key of an answer's metadata that holds lines about files which its model did not get as they are."""
 REUSED = "llm_do_reused"
 """The key of an answer's metadata that holds the Reused of a turn that no model was asked for."""
 FIRST_TRIES = 2

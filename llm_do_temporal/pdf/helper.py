@@ -219,6 +219,38 @@ def _pages(data: bytes, order: dict[str, Any]) -> bytes:
     return shown.getvalue()
 
 
+def _flaw(data: bytes, order: dict[str, Any]) -> bytes:
+    """What readers of the file would stumble over, as a clause; empty for nothing."""
+    reader = _opened(data)
+    count = len(reader.pages)
+    if not count:
+        return b"it has no pages"
+    stated = _object(_object(reader.root_object["/Pages"]).get("/Count"))
+    if isinstance(stated, int) and count < stated:
+        return f"it is damaged: {stated - count} of {stated} pages are missing".encode()
+    for number, page in enumerate(reader.pages[: order["pages"]], 1):
+        try:
+            _decode_contents(page)
+        except MemoryError:
+            raise
+        except Exception:
+            return f"it is damaged: page {number} of {count} cannot be read".encode()
+    return b""
+
+
+def _decode_contents(page: DictionaryObject) -> None:
+    """Decode all that draws a page. Raises whatever the parser raises, and Refused for a part that is not there."""
+    for part in _parts(page["/Contents"]) if "/Contents" in page else ():
+        if not isinstance(part, StreamObject):
+            raise Refused("contents")
+        part.get_data()
+
+
+def _parts(contents: Any) -> list[Any]:
+    found = _object(contents)
+    return [_object(one) for one in list[Any](found)] if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownArgumentType] - the parser's lists have no type
+
+
 def _opened(data: bytes) -> PdfReader:
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
@@ -226,7 +258,7 @@ def _opened(data: bytes) -> PdfReader:
     return reader
 
 
-_WORK: dict[str, Callable[[bytes, dict[str, Any]], bytes]] = {"text": _text, "pages": _pages}
+_WORK: dict[str, Callable[[bytes, dict[str, Any]], bytes]] = {"text": _text, "pages": _pages, "flaw": _flaw}
 
 if __name__ == "__main__":
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # odd files are no business of the operator

@@ -47,7 +47,7 @@ class Order:
     """Work to be done with a file, and its limits."""
 
     work: str
-    """`text`, or `pages`: the file written anew with its pages alone."""
+    """`text`; `pages`: the file written anew with its pages alone; `flaw`: what readers would stumble over."""
     pages: int
     """Most pages; a file with more is refused, unless `first_pages` says to leave out the rest."""
     characters: int = 0
@@ -154,6 +154,14 @@ def pdf_text(data: bytes, order: Order) -> PdfText:
     texts = tuple(found["texts"])
     whole = len(texts) == wanted and sum(map(len, texts)) < order.characters
     return PdfText(found["count"], texts, tuple(found["pictures"]), is_whole=whole)
+
+
+def pdf_flaw(data: bytes, most: int) -> str:
+    """What readers of a PDF would stumble over in its first pages, at most `most`, as a clause; empty for nothing.
+
+    Raises PdfFailure. It blocks, too.
+    """
+    return _made(data, Order("flaw", most)).decode()
 
 
 def pdf_pages(data: bytes, most: int) -> bytes:

@@ -14,7 +14,9 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.files.attachment_forms import kind_of
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.contents import real_type
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
 
 SNIFFED_BYTES = 64 * 1024
@@ -97,16 +99,24 @@ class _Watched:
         return data
 
 
+def named_type(name: str) -> str | None:
+    """Return the media type that a file's suffix says; None where it says none."""
+    return _BY_SUFFIX.get(PurePath(name).suffix.lower())
+
+
 def guess_media_type(name: str, head: bytes) -> str:
-    """The media type of a file called `name` that begins with `head`: content, else suffix, else text or bytes."""
+    """The media type of a file called `name` that begins with `head`: content, else suffix, else text or bytes.
+
+    A file that is called a text, and begins as only others do, is what it begins as.
+    """
     for magic, media_type in _BY_CONTENT:
         if head.startswith(magic):
             return media_type
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
-    by_suffix = _BY_SUFFIX.get(PurePath(name).suffix.lower())
+    by_suffix = named_type(name)
     if by_suffix is not None:
-        return by_suffix
+        return real_type(head, by_suffix) if kind_of(by_suffix) == "text" else by_suffix
     return "text/plain" if _is_text(head[:SNIFFED_BYTES]) else "application/octet-stream"
 
 

@@ -165,6 +165,7 @@ of different invocations in another order than a later one does.
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
 | `tools.missing` | `reason`: a toolset or tool that the invocation does without, and why |
+| `files.missing` | `reason`: a file that the model did not get as it is, and why |
 | `signal.ignored` | `reason`: why a signal to the run, like a decision that is no valid one, changed nothing |
 | `turn.started` | `turn` |
 | `turn.completed` | `turn`, `model`, `text`, `tools`, `calls`, `input_tokens`, `output_tokens` |

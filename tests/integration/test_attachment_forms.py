@@ -7,19 +7,27 @@ import io
 import json
 import shutil
 import zipfile
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pypdf import PdfWriter
+from rich.console import Console
 
+from llm_do_temporal.cli.reports.log import log_lines
+from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
+from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
-from tests.support.dialects.answers import says
+from tests.support.dialects.answers import asks, says
 from tests.support.dialects.one_turn import ROOM
 from tests.support.dialects.server import Providers
+from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.place import Place
 
 PIPELINE = Path(__file__).parents[2] / "workers/files/pipeline"
@@ -130,6 +138,10 @@ ODD_FILES = (
     "art.png",
     "half.png",
     "sums.xlsx",
+    "old.txt",
+    "blank.pdf",
+    "torn.pdf",
+    "lost.pdf",
 )
 KNOWN = ("chat", "responses", "anthropic", "google")
 
@@ -146,7 +158,15 @@ def put_odd_files(folder: Path) -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("notes.txt", "a")
+    blank = io.BytesIO()
+    PdfWriter().write(blank)
+    half, table = len(deck) // 2, deck.rfind(b"xref", 0, deck.rfind(b"startxref"))
     contents = {
+        "blank.pdf": blank.getvalue(),
+        "torn.pdf": deck[:half] + b"\xa7" * 3_000 + deck[half + 3_000 :],
+        "lost.pdf": deck[:table] + b"\xa7" * 400 + deck[-40:],
+        "old.txt": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(64),
+        "names.csv": "Müller;Łódź".encode("cp1250"),
         "locked.pdf": locked.getvalue(),
         "stamped.pdf": open_to_all.getvalue(),
         "page.pdf": b"<!DOCTYPE html><p>Please sign in</p>",
@@ -172,9 +192,10 @@ async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_o
             models={"eyes": providers.alias(adapter, "odd", says("Seen."), accepts=["text", "pdf", "image"])},
             model_settings=ROOM,
         )
-        files = (*ODD_FILES, "square.png", "whole.pdf")
+        files = (*ODD_FILES, "names.csv", "square.png", "whole.pdf")
         came = await run_with(place, *files, attachment_policy={"max_attachments": len(files)})
         assert came.output == "Seen."
+        view, _, story = await read_record(place.client, place.started[-1])
         (request,) = providers.scripts["odd"].requests
     sent = json.dumps(request, ensure_ascii=False)
     carried = sent.replace("-", "+").replace("_", "/")  # Google's bytes are spelt for addresses
@@ -193,3 +214,71 @@ async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_o
     assert "ärgerlich" in sent
     assert "The content of half.png (image/png) is not given: it was cut" in sent
     assert "The content of sums.xlsx (application/zip, called application/vnd.openxmlformats" in sent
+    assert "The content of old.txt (application/x-ole-storage) is not given: " in sent
+    assert "The content of blank.pdf (application/pdf) is not given: it has no pages." in sent
+    assert "The content of torn.pdf (application/pdf) is not given: it is damaged: page 4 of 7 cannot be read." in sent
+    assert "The content of lost.pdf (application/pdf) is not given: it is damaged: it cannot be read as a PDF." in sent
+    await assert_shown(
+        place, place.started[-1], view, story, {*ODD_FILES, "names.csv"} - taken - {"page.pdf", "art.png"}
+    )
+
+
+async def assert_shown(place: Place, run: str, view: RunView, story: Story, names: set[str]) -> None:
+    """Assert that the record of a run, as text, JSON and events, tells of these files and of no others."""
+    (node,) = view.ordered
+    told = {name for line in node.without for name in (*ODD_FILES, "names.csv", "whole.pdf") if name in line}
+    assert (told, len(node.without)) == (names, len(names))
+    summary = await place.client.status(run)
+    (shown,) = record_json(summary, view, [], story)["invocations"]
+    assert shown["without"] == node.without
+    console = Console(width=400, file=io.StringIO())
+    console.print(render_record(summary, view, [], datetime(2030, 1, 1), story))
+    assert "The content of blank.pdf (application/pdf) is not given" in cast("io.StringIO", console.file).getvalue()
+    lines = [
+        line async for event in Follower(place.client.temporal, run, wait=False).events() for line in log_lines(event)
+    ]
+    assert sum("warning: " in line for line in lines) == len(names)
+
+
+async def test_each_file_is_told_of_once_however_many_turns_send_it(place: Place) -> None:
+    put_odd_files(place.folder)
+    with Providers() as providers:
+        place.workshop(
+            model="eyes",
+            models={
+                "eyes": providers.alias("chat", "odd", asks("nothing"), says("Seen."), accepts=["text", "pdf", "image"])
+            },
+            model_settings=ROOM,
+        )
+        await run_with(place, "blank.pdf")
+        assert len(providers.scripts["odd"].requests) == 2
+    view, _, _ = await read_record(place.client, place.started[-1])
+    (line,) = view.ordered[0].without
+    assert line == "The content of blank.pdf (application/pdf) is not given: it has no pages."
+    page = await page_with(await signed_in_browser(place), f"/runs/{place.started[-1]}", f"main: {line}")
+    assert page.text.count(line) == 1
+
+
+@pytest.mark.parametrize("name", ["sums.csv", "old.txt"])
+async def test_a_model_of_texts_is_not_given_an_office_file_that_is_called_a_text(place: Place, name: str) -> None:
+    model = scripted()
+    aliased(place, model, "text")
+    put_odd_files(place.folder)
+    shutil.copy(place.folder / "sums.xlsx", place.folder / "sums.csv")
+    with pytest.raises(AttachmentRefusal, match=f"'{name}' .* is neither text nor a PDF|'{name}' .*neither text nor"):
+        await run_with(place, name)
+    assert model.requests == []
+
+
+async def test_a_table_that_is_called_a_text_goes_as_a_table_to_a_model_that_takes_tables(place: Place) -> None:
+    table = io.BytesIO()
+    with zipfile.ZipFile(table, "w") as made:
+        made.writestr("[Content_Types].xml", "<Types/>")
+        made.writestr("xl/workbook.xml", "<workbook/>")
+    (place.folder / "sums.csv").write_bytes(table.getvalue())
+    with Providers() as providers:
+        eyes = providers.alias("responses", "odd", says("Seen."), accepts=["text", "pdf", "image"])
+        place.workshop(model="eyes", models={"eyes": eyes}, model_settings=ROOM)
+        await run_with(place, "sums.csv")
+        (request,) = providers.scripts["odd"].requests
+    assert base64.b64encode(table.getvalue()).decode() in json.dumps(request)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_text
+from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_flaw, pdf_text
 from llm_do_temporal.policy.files.attachment_forms import kind_of
-from llm_do_temporal.policy.files.encodings import encoding_of
+from llm_do_temporal.policy.files.encodings import readable
 
 MAX_ATTACHED_CHARS = 400_000
 """Some hundred thousand tokens: no model reads more of one file with profit, and most could not take it."""
@@ -27,7 +27,7 @@ def text_of(data: bytes, media_type: str, name: str) -> str:
     """Return the file's text, after a line with its name and kind. Raises AttachmentRefusal where it has none."""
     if media_type == "application/pdf":
         return _pdf_text(data, name)
-    text, lost = _decoded(data)
+    text, lost = readable(data)
     if lost and kind_of(media_type) != "text":
         raise AttachmentRefusal(
             f"'{name}' ({media_type}) cannot be given to this model: it is neither text nor a PDF",
@@ -37,22 +37,14 @@ def text_of(data: bytes, media_type: str, name: str) -> str:
     return f"Content of {name}{remark}:\n{_cut(text)}"
 
 
-def _decoded(data: bytes) -> tuple[str, str]:
-    """Return a file as text, and what was lost on the way in words; empty: nothing.
-
-    A byte order mark says how a text is encoded; any other text is taken as UTF-8.
-    """
-    encoding = encoding_of(data)
-    text = data.decode(encoding, errors="replace")
-    unreadable = text.count("\ufffd") - (data.count("\ufffd".encode()) if encoding.startswith("utf-8") else 0)
-    nulls = text.count("\0")
-    if unreadable > 0:
-        return text.replace("\0", ""), f"not all of it is text in UTF-8: {unreadable} places are shown as \ufffd"
-    if nulls:
-        return text.replace(
-            "\0", ""
-        ), f"{nulls} NUL characters are left out: it may be UTF-16 without a byte order mark"
-    return text, ""
+@lru_cache(maxsize=_KEPT_TEXTS)
+def flaw_of_pdf(data: bytes) -> str:
+    """Return why readers cannot read all of a PDF whose end is there, as a clause; empty where nothing is known."""
+    try:
+        return pdf_flaw(data, MAX_PAGES)
+    except PdfFailure as failure:
+        # A file that takes too long, or too much memory, may be a good one.
+        return "" if failure.kind == "TooMuch" else "it is damaged: it cannot be read as a PDF"
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)

@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,13 @@ from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
-from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, BatchedTurn, ConversationPart, OtherModel
+from llm_do_temporal.messages.conversation import (
+    CONVERSATION_SETTING,
+    NOT_GIVEN,
+    BatchedTurn,
+    ConversationPart,
+    OtherModel,
+)
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.storage.blobs import BlobStore
@@ -57,6 +64,8 @@ MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
 _MOST_COUNTED_TURNS = 1_000
+_MOST_TOLD, _MOST_TOLD_CHARACTERS = 20, 400
+"""Most files that an answer tells of because its model did not get them as they are, and the length of such a line."""
 _SERVER_IS_BUSY = {
     RPCStatusCode.ABORTED,
     RPCStatusCode.DEADLINE_EXCEEDED,
@@ -136,16 +145,17 @@ class TurnModel(WrapperModel):
         turn = told_before() if batched else None
         key = ""
         said = messages
+        told: list[str] = []
 
         async def build() -> Asked:
             nonlocal key, said
             whole, key = await self._whole(messages, model_settings, model_request_parameters)
             said = whole[0]
-            return await self._ready(*whole)
+            return await self._ready(*whole, told)
 
-        def finish(answer: ModelResponse, asked: Asked) -> ModelResponse:
+        def finish(answer: ModelResponse, asked: Asked, *, batched: bool = True) -> ModelResponse:
             with unusable_when_unread(self.wrapped):
-                return self._stored(answer, asked, said, key=key, batched=True)
+                return self._stored(_told(answer, told), asked, said, key=key, batched=batched)
 
         async with _one_turn(self.wrapped, part, turn, self._store.unusable):
             if turn is not None and turn.custom_id:
@@ -158,12 +168,12 @@ class TurnModel(WrapperModel):
                 if recorded is not None:
                     return self._store.conversations.mark(keyed(recorded, key), whole[0])
             if turn is not None:
-                return await self._store.batches.answer(self.wrapped, turn, partial(self._ready, *whole), finish)
-            asked = await self._ready(*whole)
+                ready = partial(self._ready, *whole, told)
+                return await self._store.batches.answer(self.wrapped, turn, ready, finish)
+            asked = await self._ready(*whole, told)
             live = part is None or part.live
             with unusable_when_unread(self.wrapped):
-                answer = await ask(self.wrapped, *asked, live=live)
-                return self._stored(answer, asked, said, key=key)
+                return finish(await ask(self.wrapped, *asked, live=live), asked, batched=False)
 
     async def _whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -205,17 +215,24 @@ class TurnModel(WrapperModel):
         """Send one turn and stream its answer."""
         async with _one_turn(self.wrapped, _part(model_settings), None, self._store.unusable):
             whole = await self._store.conversations.whole(messages, model_settings, model_request_parameters)
-            asked = await self._ready(*whole)
+            asked = await self._ready(*whole, [])
             async with super().request_stream(*asked, run_context) as stream:
                 yield stream
 
     async def _ready(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        told: list[str],
     ) -> Asked:
-        """Return a whole request as the model gets it: with its files, and in words that its provider knows."""
+        """Return a whole request as the model gets it: with its files, and in words that its provider knows.
+
+        `told` gets a line about each file that the model does not get as it is.
+        """
         check_native_tools(self.wrapped, parameters)
         # Files first: what stands in them is looked at like anything else that somebody else has written.
-        messages, parameters = prepared(self.wrapped, await self._with_files(messages), settings, parameters)
+        messages, parameters = prepared(self.wrapped, await self._with_files(messages, told), settings, parameters)
         return messages, _without_retries(settings), parameters
 
     async def _recorded(self, fork: ForkSource, key: str, path: str) -> ModelResponse | None:
@@ -225,11 +242,17 @@ class TurnModel(WrapperModel):
         found = await self._store.records.turn(fork, key, path)
         return None if found is None else reused(found, fork)
 
-    async def _with_files(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+    async def _with_files(self, messages: list[ModelMessage], told: list[str]) -> list[ModelMessage]:
         """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
         if not has_blobs(messages):
             return messages
-        return await in_thread(resolve_blobs, messages, self._store.blobs, self.wrapped)
+        return await in_thread(resolve_blobs, messages, self._store.blobs, self.wrapped, told)
+
+
+def _told(answer: ModelResponse, told: list[str]) -> ModelResponse:
+    """Return the answer with the lines about files that its model did not get as they are."""
+    lines = [line[:_MOST_TOLD_CHARACTERS] for line in dict.fromkeys(told)][:_MOST_TOLD]
+    return replace(answer, metadata={**(answer.metadata or {}), NOT_GIVEN: lines}) if lines else answer
 
 
 def _name_of(model: Model) -> str:

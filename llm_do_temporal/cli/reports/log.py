@@ -56,7 +56,7 @@ def _words(event: ViewEvent) -> str:
         return f"{data.get('tool')} not carried out: its result is from {data.get('reused')}"
     if event.type == "call.anew":
         return f"a call of the other run is carried out anew: {data.get('reason')}"
-    if event.type == "tools.missing":
+    if event.type in ("tools.missing", "files.missing"):
         return f"warning: {data.get('reason')}"
     if event.type == "signal.ignored":
         return f"a signal was ignored: {data.get('reason')}"

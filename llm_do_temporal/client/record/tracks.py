@@ -129,7 +129,7 @@ class TrackPart:
         self._spans: list[ReadableSpan] = []
         self._lacks = Lacks()
         self.without: list[str] = []
-        """Toolsets and tools that are missing, each with the reason."""
+        """Toolsets, tools and files that are missing, each with the reason."""
         self.ignored: list[str] = []
         """Reasons why signals to its run were ignored."""
 
@@ -140,7 +140,7 @@ class TrackPart:
             self.before = event.workflow_execution_started_event_attributes.continued_execution_run_id or None
         self._spans += self._tracer.take(self._workflow_id, event)
         self.files.take(event)
-        self.without += self._lacks.take(event)
+        self.without += (*self._lacks.take(event), *self._lacks.files(event))
         if (reason := ignored_signal(event)) is not None:
             self.ignored.append(reason)
 
@@ -156,7 +156,7 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
     periods = tuple(period for part in parts for period in part.periods)
     files = last_written([file for part in parts for file in part.files.found])
     read_from = parts[0].begin if parts and parts[0].before is not None else None
-    without = tuple(one for part in parts for one in part.without)
+    without = tuple(dict.fromkeys(one for part in parts for one in part.without))
     return Track(periods, files, read_from, without, tuple(one for part in parts for one in part.ignored))
 
 

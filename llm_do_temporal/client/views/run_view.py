@@ -97,7 +97,7 @@ class Node:
     reused_turns: int = 0
     """Number of the turns among them; no model was asked for these."""
     without: list[str] = field(default_factory=list[str])
-    """Toolsets and tools of its worker that it does without, each with the reason."""
+    """Toolsets, tools and files that it does without, each with the reason."""
     ignored: list[str] = field(default_factory=list[str])
     """Reasons why signals to its run were ignored; empty for all but the entry invocation."""
     template: dict[str, Any] | None = None
@@ -160,7 +160,8 @@ class Node:
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return [*self._activity_completed(event, at), *self._lacks(self._missing.take(event), at)]
+            completed, lacks = self._activity_completed(event, at), self._lacks(self._missing.take(event), at)
+            return [*completed, *lacks, *self._lacks(self._missing.files(event), at, what="files")]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
@@ -205,9 +206,9 @@ class Node:
         begins = self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)
         return [begins, *self._lacks(warnings_of(worker), at)]
 
-    def _lacks(self, missing: list[str], at: datetime) -> list[ViewEvent]:
+    def _lacks(self, missing: list[str], at: datetime, what: str = "tools") -> list[ViewEvent]:
         self.without += missing
-        return [self._say("tools.missing", at, reason=one) for one in missing]
+        return [self._say(f"{what}.missing", at, reason=one) for one in missing]
 
     def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_scheduled_event_attributes

@@ -8,7 +8,8 @@ from __future__ import annotations
 import codecs
 from itertools import chain
 
-from llm_do_temporal.policy.files.encodings import has_mark
+from llm_do_temporal.policy.files.attachment_forms import kind_of
+from llm_do_temporal.policy.files.encodings import has_mark, readable
 
 PDF = "application/pdf"
 UNKNOWN = "application/octet-stream"
@@ -65,9 +66,10 @@ def real_type(data: bytes, declared: str) -> str:
     """Return the media type of a file by its content.
 
     That is `declared` where its files need not begin with a signature, and UNKNOWN where they do and this one does not.
+    A text that begins as other files do, and has no NUL, is a text all the same.
     """
     found = _signed(data, declared)
-    if found is not None:
+    if found is not None and (kind_of(declared) != "text" or b"\0" in data):
         return found
     if declared == PDF and b"%PDF-" in data[:_HEAD_BYTES]:
         return PDF
@@ -93,8 +95,10 @@ def flaw_of(data: bytes, media_type: str) -> str:
 
 
 def doubt_about(data: bytes, declared: str) -> str:
-    """Return what is wrong with a file that may be sent as it is, as a clause; empty where nothing is known."""
+    """Return what is wrong with a file that may be sent as it is, or as its text, as a clause; empty for nothing."""
     real = real_type(data, declared)
+    if real == declared and kind_of(real) == "text":
+        return readable(data)[1]
     return flaw_of(data, real) or ("" if real == declared else f"its content is {real}, not {declared}")
 
 

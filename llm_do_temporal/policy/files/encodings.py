@@ -30,6 +30,21 @@ def decoded(data: bytes) -> str:
     return data.decode(encoding_of(data))
 
 
+def readable(data: bytes) -> tuple[str, str]:
+    """Return a file as text, and what was lost on the way in words; empty: nothing."""
+    encoding = encoding_of(data)
+    text = data.decode(encoding, errors="replace")
+    unreadable = text.count("\ufffd") - (data.count("\ufffd".encode()) if encoding.startswith("utf-8") else 0)
+    nulls = text.count("\0")
+    if unreadable > 0:
+        lost = f"not all of it is text in UTF-8: {unreadable} places are shown as \ufffd"
+    elif nulls:
+        lost = f"{nulls} NUL characters are left out: it may be UTF-16 without a byte order mark"
+    else:
+        lost = ""
+    return text.replace("\0", ""), lost
+
+
 def wrong_place(error: UnicodeDecodeError) -> str:
     """Return the line and the byte at which a text could not be decoded, in words."""
     line = error.object.count(b"\n", 0, error.start) + 1

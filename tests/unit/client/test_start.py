@@ -217,3 +217,26 @@ def test_workers_that_call_each_other_are_looked_at_once(tmp_path: Path) -> None
     (folder / "workers/loop.worker").write_text(loop, encoding="utf-8")
     found = load_local_worker(folder, "main").warnings(installed=True)
     assert [one.partition(":")[0] for one in found] == ["workers/main.worker", "workers/loop.worker"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "sums.csv",
+            b"PK\x03\x04\0[Content_Types].xml xl/workbook.xml PK\x05\x06",
+            "ml.sheet, not text/csv",
+        ),
+        ("old.txt", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "its content is application/x-ole-storage, not text/plain"),
+        ("names.csv", "Müller".encode("cp1252"), "'names.csv': not all of it is text in UTF-8: 1 places"),
+        ("scan.txt", b"%PDF-1.7 %%EOF", None),
+        ("names.txt", "Müller".encode(), None),
+    ],
+)
+def test_a_file_that_is_no_text_or_loses_some_is_told_before_there_is_a_run(
+    tmp_path: Path, name: str, data: bytes, said: str | None
+) -> None:
+    folder, told = workshop(tmp_path, NONE, ""), list[str]()
+    (tmp_path / name).write_bytes(data)
+    StartRequest(worker="main", files=(tmp_path / name,)).prepare(folder, embedded=False, warn=told.append)
+    assert [said is not None and said in line for line in told] == ([] if said is None else [True])

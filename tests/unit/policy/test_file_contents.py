@@ -114,3 +114,36 @@ def test_a_file_that_may_be_sent_is_doubted_for_its_flaw_or_its_name() -> None:
 )
 def test_an_adapter_takes_what_its_protocol_has_a_form_for(adapter: str, media_type: str, taken: bool) -> None:
     assert is_taken(["Derived", adapter, "Model"], media_type) is taken
+
+
+@pytest.mark.parametrize(
+    ("data", "real"),
+    [
+        (PACKED + b"xl/workbook.xml\0", SHEET),
+        (b"PK\x03\x04\0", ZIP),
+        (COMPOUND + b"\0", OLE),
+        # the beginning of a text may be that of another file
+        ("ID3;Größe".encode("cp1252"), "text/csv"),
+        (b"PK\x03\x04", "text/csv"),
+        ("ä;b".encode("utf-16-le"), "text/csv"),
+    ],
+)
+def test_an_office_file_is_no_text_whatever_it_is_called(data: bytes, real: str) -> None:
+    assert real_type(data, "text/csv") == real
+    assert (doubt_about(data + b"PK\x05\x06", "text/csv") == f"its content is {real}, not text/csv") == (
+        real != "text/csv"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "lost"),
+    [
+        ("Größe".encode(), ""),
+        ("Größe".encode("utf-16"), ""),
+        ("Größe �".encode(), ""),
+        ("Größe".encode("cp1252"), "not all of it is text in UTF-8: 2 places are shown as �"),
+        ("ab".encode("utf-16-le"), "2 NUL characters are left out: it may be UTF-16 without a byte order mark"),
+    ],
+)
+def test_what_a_text_loses_is_told(data: bytes, lost: str) -> None:
+    assert doubt_about(data, "text/csv") == lost
