@@ -19,14 +19,15 @@ def _named(text: str) -> frozenset[str]:
 
 _RUN_OTHERS = _named(
     """
-    abduco builtin busybox busybox-static busybox.static bwrap capsh catchsegv cgexec choom chpst chronic chroot
-    chrt command coproc daemonize dbus-run-session doas dtach dumb-init eatmydata entr env envdir eval exec
-    expect fakechroot fakeroot faketime firejail flatpak-spawn flock gdb gosu i386 ionice ld-linux-aarch64.so
-    ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so linux32 linux64 ltrace memusage nice nohup
-    nsenter numactl parallel pkexec prlimit proot proxychains qemu-aarch64 qemu-x86_64 rlwrap rr runcon runuser
-    s6-setuidgid screen script setarch setpriv setsid setuidgid sg softlimit source start-stop-daemon stdbuf
-    strace su su-exec sudo systemd-run taskset time timeout tini tmux torify torsocks toybox tsocks unbuffer
-    unshare valgrind watch watchexec wine wine64 x86_64 xargs xvfb-run
+    abduco builtin busybox busybox-static busybox.static bwrap capsh catchsegv cgexec choom chpst chronic
+    chroot chrt command coproc daemonize dbus-run-session doas dtach dumb-init eatmydata entr env envdir eval
+    exec expect fakechroot fakeroot faketime faketimemt firejail flatpak-spawn flock gdb gosu i386 ionice
+    ld-linux-aarch64.so ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so libfaketime linux32
+    linux64 ltrace memusage nice nohup nsenter numactl parallel pkexec prlimit proot proxychains qemu-aarch64
+    qemu-x86_64 rlwrap rr runcon runuser s6-setuidgid screen script setarch setpriv setsid setuidgid sg
+    softlimit source start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset time timeout tini tmux
+    torify torsocks toybox tsocks unbuffer unshare valgrind watch watchexec wine wine64 wsl x86_64 xargs xterm
+    xvfb-run
     """
 )
 """Programs that run the program that their words name."""
@@ -34,8 +35,8 @@ _NO_OPERAND = _named(
     """
     builtin busybox busybox-static busybox.static catchsegv chronic command coproc daemonize doas dumb-init
     eatmydata env eval exec fakeroot ionice linux32 linux64 ltrace memusage nice nohup proot proxychains setsid
-    stdbuf strace sudo time tini torify torsocks toybox tsocks unbuffer valgrind watch watchexec x86_64 xargs
-    xvfb-run
+    stdbuf strace sudo time tini torify torsocks toybox tsocks unbuffer valgrind watch watchexec wsl x86_64 xargs
+    xterm xvfb-run
     """
 )
 """Programs that run others, and have no word but options and variables before the one that they run."""
@@ -143,14 +144,42 @@ _RUN_WORDS = _named("-- -c -e develop dlx enter exec foreach record run shell st
 _RUN_AFTER = _named(
     """
     asdf aws-vault direnv distrobox dotenv dotenvx fnm git guix lxc mamba micromamba nix-shell oc op pyenv rbenv
-    rye toolbox volta wsl
+    rye toolbox volta
     """
 )
 """Further programs that run a program behind one of these words."""
-_RUN_ANY_WORD = _named("bunx npx ssh uvx")
+_RUN_ANY_WORD = _named("bunx cmd npx powershell pwsh ssh uvx")
 """Programs of which any word may be the program that they run, here or elsewhere."""
 _GIT_RUNS = _named("--exec --index-filter --msg-filter --tree-filter -x foreach run")
 """Words of `git` after which a command follows."""
+_RUN_OPTIONS = _named(
+    """
+    --checkpoint-action --compress-program --exec-batch --extcmd --filter --info-script --new-volume-script
+    --open-files-in-pager --pager --pre --receive-pack --rsh --rsh-command --rsync-path --to-command --unzip-command
+    --upload-pack --use-compress-program
+    """
+)
+"""Options of whatever program whose value is a program, or a command, that it runs."""
+_RUN_LETTERS = {
+    "bsdtar": ("-I",),
+    "fd": ("-x", "-X", "--exec"),
+    "fdfind": ("-x", "-X", "--exec"),
+    "git": ("-c", "-O", "-u", "--config", "--exec"),
+    "man": ("-P",),
+    "scp": ("-S",),
+    "sftp": ("-S",),
+    "tar": ("-I", "-F"),
+    "tcpdump": ("-z",),
+    "zip": ("-TT",),
+}
+"""Further such options of one program, the value perhaps glued to them; of `git`, also its settings, which may run
+some."""
+_RUN_SCRIPTS = _named("awk gawk make mawk nawk sed")
+"""Further programs whose scripts, or settings, may run commands."""
+_WITHIN = re.compile(r"""exec:|system:|ext::|[=!"'()\[\]{},]+""", re.IGNORECASE)
+"""Signs behind which a word may have a command: `core.pager=rm`, `EXEC:rm`, `!rm`, `system("rm")`."""
+_GIT_ALIKE = {"hub": "git", "send-pack": "push", "http-push": "push"}
+"""Words of `git`, and a program that hands its words to it, with those that do the same."""
 _VERSION = re.compile(r"[-.\d]+$")
 _ASSIGNMENT = re.compile(r"\w+=")
 _MAX_TEXT_DEPTH = 4
@@ -257,7 +286,11 @@ def _bounded(commands: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
     if (base := _base(words[0])).startswith("git-"):
         words = ("git", base.removeprefix("git-"), *words[1:])
-    names = {words[0], base.removesuffix(".exe"), _base(words[0]), _program(words[0])}
+    if _program(words[0]) in ("git", "hub"):
+        alike = tuple(_GIT_ALIKE.get(_base(word), word) for word in words)
+        if alike != words and _fits_freely(tokens, alike):
+            return True
+    names = {words[0], _base(words[0]), _program(words[0])}
     if not any(fnmatchcase(name, token) for name in names for token in {tokens[0], _base(tokens[0])}):
         return False
     if not all(_has_option(token, words) for token in tokens[1:] if token.startswith("-")):
@@ -266,7 +299,7 @@ def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
     if not plain:
         return True
     starts = list(_after_options(words, 1))
-    if len(starts) > _MAX_LEADING or (_program(words[0]) == "git" and _names_alias(words)):
+    if len(starts) > _MAX_LEADING or (_program(words[0]) == "git" and _has_other_commands(words)):
         return True
     return any(_begins_with(plain, words[start:]) for start in starts)
 
@@ -287,8 +320,9 @@ def _has_option(token: str, words: Sequence[str]) -> bool:
     return letters.issuperset(token[1:])
 
 
-def _names_alias(words: Sequence[str]) -> bool:
-    return any("alias." in word.casefold() for word in words[1:])
+def _has_other_commands(words: Sequence[str]) -> bool:
+    """Return whether words of `git` say what its subcommands are, or where."""
+    return any("alias." in word.casefold() or word.startswith("--exec-path") for word in words[1:])
 
 
 def _after_options(words: Sequence[str], first: int) -> Iterator[int]:
@@ -320,19 +354,43 @@ def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]
         inner = {at + one for one in _programs_behind(words)} - seen
         seen |= inner
         waiting.extend(inner)
+        for text in _run_values(words):
+            yield from _commands_of(text, (), depth)
     if texts_from is None or depth >= _MAX_TEXT_DEPTH:
         return
     for number, word in enumerate(argv[texts_from:], texts_from):
-        for text in (word, word.partition("=")[2], word[2:]) if word.startswith("-") else (word,):
-            if len(text) > _MAX_TEXT_CHARS:
-                raise _TooMuchError
-            if text and (text != word or any(map(str.isspace, word))) and (inside := _split(text)):
-                # `env -Srm x` goes on with the words that follow. Variables and words of a shell may stand before.
-                whole = (*inside, *argv[number + 1 :])
-                if len(whole) > _MAX_WORDS:
-                    raise _TooMuchError
-                for start in range(min(len(inside), _MAX_LEADING)):
-                    yield from _commands_in(whole[start:], depth + 1)
+        if len(word) > _MAX_TEXT_CHARS:
+            raise _TooMuchError
+        glued = (word[2:],) if word.startswith("-") else ()
+        for text in (*glued, *_WITHIN.split(word), *((word,) if any(map(str.isspace, word)) else ())):
+            if text != word or any(map(str.isspace, word)):
+                yield from _commands_of(text, argv[number + 1 :], depth)
+
+
+def _commands_of(text: str, after: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
+    """Yield the commands in a text within a command, and those in them; `after` are the words behind the text."""
+    if len(text) > _MAX_TEXT_CHARS:
+        raise _TooMuchError
+    if depth < _MAX_TEXT_DEPTH and (inside := _split(text)):
+        # `env -Srm x` goes on with the words that follow. Variables and words of a shell may stand before.
+        whole = (*inside, *after)
+        if len(whole) > _MAX_WORDS:
+            raise _TooMuchError
+        for start in range(min(len(inside), _MAX_LEADING)):
+            yield from _commands_in(whole[start:], depth + 1)
+
+
+def _run_values(words: Sequence[str]) -> Iterator[str]:
+    """Yield what the options of a program give it to run."""
+    letters = _RUN_LETTERS.get(_program(words[0]), ())
+    for at, word in enumerate(words[1:], 1):
+        name, _, value = word.partition("=")
+        if word.startswith("ext::"):
+            yield word.removeprefix("ext::")
+        elif name in _RUN_OPTIONS or name in letters:
+            yield from _WITHIN.split(value or " ".join(words[at + 1 : at + 2]))
+        elif short := next((one for one in letters if word.startswith(one) and len(one) < _CLUSTER - 1), ""):
+            yield from _WITHIN.split(word.removeprefix(short))
 
 
 def _may_hold_text(words: Sequence[str]) -> bool:
@@ -340,7 +398,7 @@ def _may_hold_text(words: Sequence[str]) -> bool:
     program = _program(words[0])
     if program == "git":
         return not _GIT_RUNS.isdisjoint(words)
-    others = _INTERPRETERS | _RUN_AFTER
+    others = _INTERPRETERS | _RUN_AFTER | _RUN_SCRIPTS
     return runs_others(words[0]) or program in others or _is_among(_REACH_OUT | _RUN_FILES, words[0])
 
 
@@ -430,7 +488,7 @@ def _is_among(programs: frozenset[str], word: str) -> bool:
 
 
 def _base(word: str) -> str:
-    return word.rpartition("/")[2].casefold()
+    return word.rpartition("/")[2].casefold().removesuffix(".exe")
 
 
 def _program(word: str) -> str:

@@ -65,6 +65,67 @@ def test_what_is_asked_about_is_asked_about_in_any_spelling(command: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("git -c alias.x='!rm v' x", "git -c core.sshCommand='rm v' fetch", "git -c core.pager=rm log"),
+        *("git --config core.pager='rm v' clone x", "git clone -c core.pager=rm x", "git grep -Orm x"),
+        *("git grep --open-files-in-pager='rm v' x", "git fetch --upload-pack='rm v' .", "git clone -u 'rm v' . x"),
+        *("git push --receive-pack rm .", "git rebase --exec='rm v' a", "git clone 'ext::rm v' x"),
+        *("env GIT_SSH_COMMAND='rm v' git fetch", "env PAGER=rm man ls", "man -P 'rm v' ls", "man --pager=rm ls"),
+        *("socat - EXEC:rm", "socat - exec:'rm v'", "socat - SYSTEM:'rm v'", "ssh -o ProxyCommand='rm v' h"),
+        *("faketime '2020-01-01' rm v", "faketimeMT x rm v", "libfaketime x rm v", "xterm -e rm v"),
+        *("wsl rm v", "wsl.exe -d Ubuntu rm v", "wsl -d Ubuntu -- rm v", "cmd.exe /c rm v", "powershell.exe rm v"),
+        *("tar --to-command='rm v' -xf a", "tar --to-command rm -xf a", "tar -cf a --checkpoint-action=exec='rm v' x"),
+        *("tar -I 'rm v' -cf a x", "tar -Irm -cf a x", "bsdtar --use-compress-program rm -cf a", "rsync -e 'rm v' a b"),
+        *(
+            "rsync --rsync-path='rm v' a b",
+            "find . -execdir rm {} +",
+            "fd . -x rm",
+            "fdfind --exec=rm",
+            "scp -S rm a b:",
+        ),
+        *("sort --compress-program=rm x", "split --filter='rm v' x", "zip a x -T -TT 'rm v'", "rg --pre rm x"),
+        *("vim -c '!rm v'", "vim '+!rm v' x", "ex -c 'silent !rm v'", "vim -c 'call system(\"rm v\")'", "ed '!rm'"),
+        *("awk 'BEGIN{system(\"rm\")}'", "gawk 'BEGIN{system(\"rm v\")}'", "sed -n '1e rm v' x", "make SHELL=rm"),
+        *("gdb -ex '!rm v'", "perl -e 'system(\"rm v\")'", "tcpdump -z rm", "ncat --exec 'rm v' h 1"),
+    ],
+)
+def test_what_settings_options_and_scripts_run_is_blocked(command: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("hub push", "hub -C . push", "git send-pack origin", "git-send-pack origin", "git --exec-path=. x"),
+        *("git --exec-path . x", "git.exe push", "git -c alias.x='!git push' x", "git config alias.x push"),
+    ],
+)
+def test_what_does_the_same_as_a_subcommand_of_git_is_asked_about(command: str) -> None:
+    assert judge_command(PUSH_ASKS, WHOLE, command).use.asks is True
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git commit -m 'rm old files'", "git -c user.name=ada commit -m 'rm old files'", "git push -u origin rm"),
+        *("tar -cf rm.tar rm", "rg -e 'rm v' src", "curl https://example.com/rm", "jq '.rm' x", "hub log"),
+        *("git send-email x", "man rm", "sort rm", "wslpath rm", "find . -name 'rm v'"),
+    ],
+)
+def test_a_text_that_nothing_runs_is_a_text(command: str) -> None:
+    assert judge_command(NO_RM, WHOLE, command).use.asks is False
+
+
+@pytest.mark.parametrize(
+    "command", ["perl clean.pl", "make -f -", "git --exec-path=. x", "sed -f script x", "npm run x"]
+)
+def test_what_a_file_has_is_not_seen(command: str) -> None:
+    assert judge_command(NO_RM, WHOLE, command).use.asks is False
+
+
+@pytest.mark.parametrize(
     "command", ["git push origin main --force", "git -C . push --force", "rm -fr x", "rm x -r -f", "rm -vrf x"]
 )
 def test_options_of_a_rule_may_stand_anywhere(command: str) -> None:
@@ -150,6 +211,12 @@ def test_another_option_than_the_rules_does_not_fit(pattern: str, command: str) 
 def test_a_text_with_an_open_quotation_is_read_by_its_words(command: str) -> None:
     with pytest.raises(ApprovalRefusal, match="'rm'"):
         judge_command(NO_RM, WHOLE, command)
+    assert not restrains(["cp"], shlex.split(command))
+
+
+@pytest.mark.parametrize("program", ["cat", "git", "echo"])
+def test_a_long_word_that_nothing_runs_is_a_word(program: str) -> None:
+    assert not restrains(["rm"], [program, "x" * 30_000])
 
 
 @pytest.mark.parametrize("command", ["rm v && ls", "rm 'v", ""])
@@ -176,6 +243,8 @@ def test_a_subcommand_with_a_program_of_its_own_is_that_subcommand() -> None:
         ("bash", "-c", "x y " * 300),
         ("bash", "-c", "x" * 30_000),
         ("docker", "run", *("a b",) * 300),
+        ("tar", f"-I{'x' * 30_000}"),
+        ("tar", *("-Ix",) * 500),
     ],
 )
 def test_more_than_is_looked_at_fits(argv: tuple[str, ...]) -> None:
