@@ -232,10 +232,11 @@ class RemoteClient:
         given = answer.model_dump(mode="json")
         return _read(AskedQuestion, await self._ask("POST", path, json=given, headers=headers, again=False))
 
-    async def undo(self, run: str, question: str) -> AskedQuestion:
-        """Take back one's own decision that has not taken effect. Raises DecisionRefused where that is too late."""
-        path = f"{_path(run)}/questions/{quote(question, safe='')}/undo"
-        return _read(AskedQuestion, await self._ask("POST", path, again=False))
+    async def undo(self, question: AskedQuestion) -> AskedQuestion:
+        """Take back one's own decision about the question as it was read. Raises DecisionRefused: it is too late."""
+        path = f"{_path(question.run)}/questions/{quote(question.id, safe='')}/undo"
+        headers = {"If-Match": f'"{question.digest}"'}
+        return _read(AskedQuestion, await self._ask("POST", path, headers=headers, again=False))
 
     async def reviews(self, run: str) -> list[ReviewHead]:
         """Return the reviews of the run, open or decided, in order."""

@@ -190,13 +190,13 @@ class DoorService:
         if question.digest != digest:
             raise DecisionRefused(NOT_AS_SHOWN, next_step="Read it again.")
 
-    async def undo(self, who: Principal, run: str, question: str) -> AskedQuestion:
-        """Take back the decision of the same person that has not taken effect, and return the question.
+    async def undo(self, who: Principal, run: str, question: str, *, digest: str) -> AskedQuestion:
+        """Take back the same person's decision about what was shown with this digest, and return the question.
 
         Raises DecisionRefused where that is too late, or somebody else has decided.
         """
-        asked = await self._asked_of(who, run, question)
-        await self.client.undo(run, UndoInput(id=question, by=who.name, digest=asked.request.digest or None))
+        await self._asked_of(who, run, question)
+        await self.client.undo(run, UndoInput(id=question, by=who.name, digest=digest or None))
         return AskedQuestion.of(await self._question(run, question))
 
     async def cancel(self, who: Principal, run: str) -> Run:

@@ -199,12 +199,20 @@ async def test_a_decision_that_is_held_is_taken_back_by_whoever_took_it(place: P
     place.started.append(run)
     await ada.until(run, "waiting")
     await place.decide(run, id="a1", by="ada", hold=60)
+    held = await ada.ask("GET", f"/runs/{run}/questions/a1")
+    assert held.body["state"] == "held"
+    seen = {"If-Match": held.headers["etag"]}
+    for who, headers, status in (
+        (ada, {}, 428),
+        (ada, {"If-Match": '"other"'}, 412),
+        (bob, seen, 409),
+        (ci, seen, 403),
+    ):
+        assert (await who.ask("POST", f"/runs/{run}/questions/a1/undo", headers=headers)).status == status
     assert (await ada.ask("GET", f"/runs/{run}/questions/a1")).body["state"] == "held"
-    for who, status in ((bob, 409), (ci, 403)):
-        assert (await who.ask("POST", f"/runs/{run}/questions/a1/undo")).status == status
-    undone = await ada.ask("POST", f"/runs/{run}/questions/a1/undo")
+    undone = await ada.ask("POST", f"/runs/{run}/questions/a1/undo", headers=seen)
     assert (undone.status, undone.body["state"]) == (200, "open"), undone.body
-    assert (await ada.ask("POST", f"/runs/{run}/questions/a1/undo")).status == 409
+    assert (await ada.ask("POST", f"/runs/{run}/questions/a1/undo", headers=seen)).status == 409
     assert (await bob.decide(run, "a1", "reject", note="no")).status == 200
     await ada.until(run, "completed")
     assert not (place.folder / "a.txt").exists()

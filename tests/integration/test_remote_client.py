@@ -100,6 +100,10 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
         assert (await runs.decide(asked, Answer.model_validate({"decision": "approve"}))).state == "decided"
         with pytest.raises(DecisionRefused, match="by ada"):
             await runs.decide(asked, Answer.model_validate({"decision": "reject"}))
+        with pytest.raises(DecisionRefused, match="already decided"):
+            await runs.undo(asked)
+        with pytest.raises(DecisionRefused, match="shown"):
+            await runs.undo(asked.model_copy(update={"digest": "other"}))
         ended = await runs.result(started.run)
         assert (ended.state, ended.output) == ("completed", "Done.")
         files = {one.name: one for one in await runs.files(started.run)}
@@ -280,7 +284,7 @@ async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
         "evaluations": (),
         "experiments": (),
         "question": ("nothing", "a1"),
-        "undo": ("nothing", "a1"),
+        "undo": (asked,),
         "review": ("nothing", "a1"),
         "decide": (asked, Answer.model_validate({"decision": "approve"})),
         "change": (head, "a.txt"),

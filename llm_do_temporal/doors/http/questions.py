@@ -32,7 +32,7 @@ async def list_questions_of_run(service: Service, caller: Caller, run: RunId) ->
 async def get_question(
     service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
 ) -> AskedQuestion:
-    """Return a question, decided or not. Its `ETag` is what a decision names in `If-Match`."""
+    """Return a question, decided or not. Its `ETag` is what a decision and an undo name in `If-Match`."""
     asked = await service.question(caller, run, question)
     response.headers["ETag"] = f'"{asked.digest}"'
     return asked
@@ -46,10 +46,12 @@ async def decide_question(
     return await service.decide(caller, run, question, answer, digest=digest)
 
 
-@router.post("/runs/{run}/questions/{question}/undo", responses=problem_responses(409))
-async def undo_decision(service: Service, caller: Caller, run: RunId, question: QuestionId) -> AskedQuestion:
-    """Take back one's own decision that has not taken effect, and return the question, which is open again."""
-    return await service.undo(caller, run, question)
+@router.post("/runs/{run}/questions/{question}/undo", responses=problem_responses(409, 412, 428))
+async def undo_decision(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, digest: Shown
+) -> AskedQuestion:
+    """Take back one's own decision about what was shown, before it takes effect; the question is open again."""
+    return await service.undo(caller, run, question, digest=digest)
 
 
 @router.get("/runs/{run}/reviews")
