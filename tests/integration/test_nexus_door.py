@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,8 +18,11 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.rules.advice import advice_on
+from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCallReader
 from llm_do_temporal.doors.nexus.service import SERVICE, LlmDoHandler
 from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import scripted
 from tests.support.doors.nexus_place import make_endpoint, other_namespace
@@ -237,3 +241,22 @@ async def test_an_odd_call_is_refused_at_once_and_the_run_goes_on(place: Place) 
         answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
         await other.call("decide", answer)
         assert (await calling.result())["output"] == "Done."
+
+
+@pytest.mark.parametrize(("decision", "speaks_against"), [("approve", False), ("reject", True)])
+async def test_what_a_workflow_hands_on_teaches_no_rule(place: Place, decision: str, *, speaks_against: bool) -> None:
+    writer(place, write_call("/a.txt"), "Done.")
+    since = datetime.now(UTC) - timedelta(days=1)
+    async with team(place) as other:
+        calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
+        asked = (await other.asked("monday"))[0]
+        answer = {"run": "monday", "question": "a1", "decision": decision, "by": "ann", "digest": asked["digest"]}
+        await other.call("decide", answer | ({"note": "no"} if speaks_against else {}))
+        await calling.result()
+        reader = PastCallReader(place.client.temporal, task_queue=other.queue)
+        while not (past := await reader.read(since)).calls:
+            pass  # the server lists a run a moment after it has begun
+    (call,) = past.calls
+    assert (call.answer, call.by, call.speaks_against) == (CallAnswer.PROGRAM, "", speaks_against)
+    advice = advice_on(past.calls, ApprovalRules(), min_runs=1, min_days=1)
+    assert (advice.entries, advice.asked) == ((), 0)

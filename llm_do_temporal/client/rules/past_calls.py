@@ -34,6 +34,8 @@ from llm_do_temporal.policy.shell import ShellPolicy
 
 MOST_RUNS_READ = 5_000
 """Runs that are read unless somebody wants more: each is a history, some milliseconds and some kilobytes."""
+_NEXUS = "nexus"
+"""Door whose callers say who has decided: nobody whom we know looked at the call."""
 _AT_ONCE = 8
 """Histories read side by side."""
 UnknownFact = Literal["definition", "files"]
@@ -52,7 +54,7 @@ class CallAnswer(StrEnum):
     REMEMBERED = "remembered"
     """A decision that was remembered, or a rule, answered it: no person looked at this call."""
     PROGRAM = "program"
-    """A program that has a token decided: no person looked at this call."""
+    """A program that has a token decided, or a workflow handed on what somebody is said to have decided."""
     EXPIRED = "expired"
     """Time that ran out before anybody decided."""
     NONE = "none"
@@ -113,7 +115,7 @@ class PastCall:
             return CallAnswer.EXPIRED
         if verdict.door not in ("signal", "update"):
             return CallAnswer.REMEMBERED
-        if verdict.by.startswith(PROGRAM):
+        if verdict.by.startswith(PROGRAM) or verdict.via == _NEXUS:
             return CallAnswer.PROGRAM
         answers = {DecisionKind.APPROVE: CallAnswer.APPROVED, DecisionKind.MODIFY: CallAnswer.MODIFIED}
         return answers.get(verdict.decision, CallAnswer.REJECTED)
