@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.ui.bulk_decisions import BulkDecisions
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import place_words
@@ -85,7 +86,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.settings = settings
     app.state.client = client
     app.state.accounts = None
-    app.state.answered = dict[tuple[str, str, str], None]()
+    app.state.answered = dict[tuple[str, str, str], DecisionKind | None]()
     app.state.past_runs = None
     app.state.past_calls = None
     app.state.streams = set[object]()

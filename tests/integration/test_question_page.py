@@ -92,6 +92,22 @@ async def test_after_a_decision_comes_the_next_question_of_the_filter_and_at_the
     await place.client.cancel(other)
 
 
+async def test_the_tally_tells_of_a_call_that_was_not_carried_out_and_asked_again(place: Place) -> None:
+    run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    await place.pending(run, 2)
+    place.write("a.txt", "somebody else's\n")
+    ada = await signed_in_browser(place)
+    first = await page_with(ada, f"/runs/{run}/approvals/a1?run={run}", "1 of 2")
+    second = await ada.send(first, first.form(decision="approve"), onward="yes")
+    assert second.address.partition("?")[0].endswith("/approvals/a2")
+    await place.pending(run, 2)
+    third = await ada.send(second, second.form(decision="approve"), onward="yes")
+    assert third.address.partition("?")[0].endswith("/approvals/a3")
+    end = await ada.send(third, third.form(decision="approve"), onward="yes")
+    assert "3 questions answered: 2 approved, 1 not carried out and asked again" in end.text
+    await place.client.result(run)
+
+
 @pytest.mark.parametrize("named", ["%00", "x%00", "'", "%27%00%5C", "nobody"])
 async def test_a_filter_that_names_no_run_leaves_the_question_as_it_is(place: Place, named: str) -> None:
     run, _ = await start_parked(place, write_call("/a.txt"), "Done.")

@@ -18,7 +18,7 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.ui.content.last_answer import ANSWERED_LAST
-from llm_do_temporal.ui.content.tally import TALLY, with_one_less, with_one_more
+from llm_do_temporal.ui.content.tally import TALLY, with_asked_again, with_one_less, with_one_more
 from llm_do_temporal.ui.content.titles import entry_title
 from llm_do_temporal.ui.content.urls import approval_address
 from llm_do_temporal.ui.pages.inbox import FILTERS, passes, wanted_of
@@ -69,10 +69,11 @@ async def queue_of(request: Request, question: Question) -> Queue:
 
 async def after_decision(request: Request, question: Question, kind: DecisionKind) -> str:
     """Return the address to go to once this person has answered: the next question, or else the inbox."""
-    remember_answer(request, question)
+    tally = _with_asked_again(request, question)
+    remember_answer(request, question, kind)
     _, entries = await _read(request)
     earlier, later = _around(entries, question)
-    told = {TALLY: with_one_more(request.query_params.get(TALLY, ""), kind)}
+    told = {TALLY: with_one_more(tally, kind)}
     told[ANSWERED_LAST] = f"{question.run}/{question.id}"
     # Behind the youngest comes the oldest one, which was passed over.
     for entry in [*later, *earlier][:_MOST_TRIED]:
@@ -124,18 +125,33 @@ def inbox_address(request: Request, **told: str) -> str:
     return f"/?{query}" if query else "/"
 
 
-def remember_answer(request: Request, question: Question | FrozenQuestion) -> None:
-    """Remember that this person has answered; the oldest answers of everybody are forgotten."""
-    answered: dict[tuple[str, str, str], None] = request.app.state.answered
-    answered[request.state.user, question.run, question.id] = None
+def remember_answer(request: Request, question: Question | FrozenQuestion, kind: DecisionKind | None = None) -> None:
+    """Remember that this person has answered; the oldest answers of everybody are forgotten.
+
+    `kind` is that of an answer which the tally of an address counts.
+    """
+    answered: dict[tuple[str, str, str], DecisionKind | None] = request.app.state.answered
+    answered[request.state.user, question.run, question.id] = kind
     while len(answered) > MOST_REMEMBERED:
         del answered[next(iter(answered))]
 
 
 def forget_answer(request: Request, question: Question | FrozenQuestion) -> None:
     """Forget that this person has answered: the answer was taken back."""
-    answered: dict[tuple[str, str, str], None] = request.app.state.answered
+    answered: dict[tuple[str, str, str], DecisionKind | None] = request.app.state.answered
     answered.pop((request.state.user, question.run, question.id), None)
+
+
+def _with_asked_again(request: Request, question: Question) -> str:
+    """Return the tally of the address; an answer in it after which the question asks again is counted as that."""
+    tally = request.query_params.get(TALLY, "")
+    answered: dict[tuple[str, str, str], DecisionKind | None] = request.app.state.answered
+    before = (request.state.user, question.run, question.request.again)
+    kind = answered.get(before)
+    if kind is None:
+        return tally
+    answered[before] = None
+    return with_asked_again(tally, kind)
 
 
 async def tell_waiting(request: Request) -> Response:

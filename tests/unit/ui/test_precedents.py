@@ -12,7 +12,7 @@ from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInpu
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.ui.content.last_answer import own_address
 from llm_do_temporal.ui.content.precedents import MOST_SHOWN, place_of, precedents_of
-from llm_do_temporal.ui.content.tally import answered, with_one_less, with_one_more
+from llm_do_temporal.ui.content.tally import answered, with_asked_again, with_one_less, with_one_more
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -83,6 +83,15 @@ def test_an_answer_that_was_taken_back_does_not_count() -> None:
     assert with_one_less("2.0.1", DecisionKind.APPROVE) == "1.0.1"
     assert with_one_less("2.0.1", DecisionKind.MODIFY) == "2.0.1"
     assert with_one_less("forged", DecisionKind.REJECT) == "0.0.0"
+
+
+def test_a_call_that_was_asked_about_again_counts_as_that() -> None:
+    again = with_asked_again("3.0.1", DecisionKind.APPROVE)
+    assert again == "2.0.1.1"
+    assert answered({"tally": with_one_more(again, DecisionKind.APPROVE)}) == (
+        "5 questions answered: 3 approved, 1 rejected, 1 not carried out and asked again"
+    )
+    assert with_asked_again("0.0.1", DecisionKind.APPROVE) == "0.0.1"
 
 
 @pytest.mark.parametrize(
