@@ -220,7 +220,7 @@ def _pages(data: bytes, order: dict[str, Any]) -> bytes:
 
 
 def _flaw(data: bytes, order: dict[str, Any]) -> bytes:
-    """What readers of the file would stumble over, as a clause; empty for nothing."""
+    """Flaw of the file that readers would stumble over, as a clause; empty for none."""
     reader = _opened(data)
     count = len(reader.pages)
     if not count:

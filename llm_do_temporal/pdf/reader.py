@@ -157,7 +157,7 @@ def pdf_text(data: bytes, order: Order) -> PdfText:
 
 
 def pdf_flaw(data: bytes, most: int) -> str:
-    """What readers of a PDF would stumble over in its first pages, at most `most`, as a clause; empty for nothing.
+    """Flaw that readers of a PDF would stumble over in its first pages, at most `most`, as a clause; empty for none.
 
     Raises PdfFailure. It blocks, too.
     """
