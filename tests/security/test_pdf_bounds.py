@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
+from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, flaw_of_pdf, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
 from llm_do_temporal.offline.decks.deck import UnreadableDeck, read_deck
 from llm_do_temporal.pdf import reader as pdf_reading
@@ -100,6 +100,15 @@ def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> Non
         found = str(refusal)[:300]
     assert "a.pdf" in found
     assert len(found) < 2 * MAX_ATTACHED_CHARS
+    wait_for_end(workers())
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
+def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> None:
+    found = flaw_of_pdf(forged())
+    assert found == "" or found.startswith(("it is damaged: ", "it has no pages"))
+    assert len(found) < 100
     wait_for_end(workers())
 
 
