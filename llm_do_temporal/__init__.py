@@ -7,8 +7,9 @@ that importing the package costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.late_names import late_names
 
 if TYPE_CHECKING:
     from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
@@ -51,13 +52,7 @@ _HOMES = {
     "run_worker": "llm_do_temporal.client.run_worker",
     "tool_context": "llm_do_temporal.tools",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """The public name, from the module it lives in."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'llm_do_temporal' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeVar
 
+from llm_do_temporal.late_names import late_names
+
 if TYPE_CHECKING:
     from llm_do_temporal.args import AttachmentPath, WorkerArgs
 
@@ -104,10 +106,5 @@ def is_idempotent(function: object) -> bool:
     return getattr(function, _IDEMPOTENT, False) is True
 
 
-def __getattr__(name: str) -> Any:
-    # Typed input needs pydantic; a file that only marks functions does not.
-    if name in ("AttachmentPath", "WorkerArgs"):
-        from llm_do_temporal import args
-
-        return getattr(args, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+# Typed input needs pydantic; a file that only marks functions does not.
+__getattr__ = late_names(__name__, dict.fromkeys(("AttachmentPath", "WorkerArgs"), "llm_do_temporal.args"))

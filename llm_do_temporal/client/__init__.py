@@ -6,8 +6,9 @@ pending must not wait for them. Each name is loaded when it is first used: a wor
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.late_names import late_names
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient, RunSummary
@@ -54,38 +55,32 @@ __all__ = [
     "read_patch",
 ]
 _HOMES = {
-    "ChangeOrigin": "client.reviews.desk",
-    "Connection": "client.connection.connect",
-    "Fate": "client.decisions",
-    "FrozenQuestion": "client.decisions",
-    "InboxContents": "client.views.inbox",
-    "InboxEntry": "client.views.inbox",
-    "LineComment": "policy.layers.answer",
-    "LlmDoClient": "client.client",
-    "LockedRun": "client.views.inbox",
-    "Node": "client.views.run_view",
-    "OfferedKind": "client.offers",
-    "OpenQuestions": "client.views.inbox",
-    "Preview": "client.reviews.contents",
-    "Question": "client.history.questions",
-    "QuestionOutcome": "client.decisions",
-    "Review": "client.reviews.review",
-    "ReviewAnswer": "policy.layers.answer",
-    "ReviewChange": "client.reviews.review",
-    "ReviewChoice": "client.reviews.choice",
-    "RunSummary": "client.client",
-    "RunView": "client.views.run_view",
-    "ShownDiff": "client.reviews.contents",
-    "connect": "client.connection.connect",
-    "offered_kinds": "client.offers",
-    "read_kinds": "client.offers",
-    "read_origin": "client.reviews.desk",
-    "read_patch": "client.reviews.patch",
+    "ChangeOrigin": "llm_do_temporal.client.reviews.desk",
+    "Connection": "llm_do_temporal.client.connection.connect",
+    "Fate": "llm_do_temporal.client.decisions",
+    "FrozenQuestion": "llm_do_temporal.client.decisions",
+    "InboxContents": "llm_do_temporal.client.views.inbox",
+    "InboxEntry": "llm_do_temporal.client.views.inbox",
+    "LineComment": "llm_do_temporal.policy.layers.answer",
+    "LlmDoClient": "llm_do_temporal.client.client",
+    "LockedRun": "llm_do_temporal.client.views.inbox",
+    "Node": "llm_do_temporal.client.views.run_view",
+    "OfferedKind": "llm_do_temporal.client.offers",
+    "OpenQuestions": "llm_do_temporal.client.views.inbox",
+    "Preview": "llm_do_temporal.client.reviews.contents",
+    "Question": "llm_do_temporal.client.history.questions",
+    "QuestionOutcome": "llm_do_temporal.client.decisions",
+    "Review": "llm_do_temporal.client.reviews.review",
+    "ReviewAnswer": "llm_do_temporal.policy.layers.answer",
+    "ReviewChange": "llm_do_temporal.client.reviews.review",
+    "ReviewChoice": "llm_do_temporal.client.reviews.choice",
+    "RunSummary": "llm_do_temporal.client.client",
+    "RunView": "llm_do_temporal.client.views.run_view",
+    "ShownDiff": "llm_do_temporal.client.reviews.contents",
+    "connect": "llm_do_temporal.client.connection.connect",
+    "offered_kinds": "llm_do_temporal.client.offers",
+    "read_kinds": "llm_do_temporal.client.offers",
+    "read_origin": "llm_do_temporal.client.reviews.desk",
+    "read_patch": "llm_do_temporal.client.reviews.patch",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Return the public name, from the module it lives in."""
-    if name not in _HOMES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"llm_do_temporal.{_HOMES[name]}"), name)
+__getattr__ = late_names(__name__, _HOMES)
