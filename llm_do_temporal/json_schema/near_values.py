@@ -6,8 +6,6 @@ where the schema takes no text at that place. All else stays as it is and keeps 
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -19,6 +17,7 @@ from jsonschema.exceptions import ValidationError
 from llm_do_temporal.json_schema.shapes import Path
 from llm_do_temporal.json_schema.steps import Steps, TooMuchWork, UnusableSchema
 from llm_do_temporal.json_schema.validation import described, find_errors
+from llm_do_temporal.messages.json_values import read_json
 
 _Change: TypeAlias = "tuple[Path, Any]"
 _ABSENT = object()
@@ -127,30 +126,12 @@ def _read(text: str, *, is_whole: bool) -> Any:
     if any(level > _MOST_NESTED for level in levels):
         return _ABSENT
     try:
-        read = json.loads(text, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
+        read = read_json(text)
     except ValueError:
         return _ABSENT
     if isinstance(read, float) and is_whole and read.is_integer():
         return int(read)
     return _ABSENT if isinstance(read, str) else read
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        raise ValueError("a key stands twice")
-    return read
-
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is too large")
-    return number
 
 
 def _changed(value: Any, changes: Mapping[Path, Any]) -> Any:

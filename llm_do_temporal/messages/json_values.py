@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
-from typing import cast
-
-from pydantic_core import from_json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 from llm_do_temporal.messages.base import Json
 
 MAX_DEPTH = 100
 """Lists and objects within each other."""
+_TOO_DEEP = f"it has more than {MAX_DEPTH} levels"
+
+
+class RepeatedKey(ValueError):
+    """A key that stands twice in an object: readers take one value or the other."""
 
 
 def read_json(text: str) -> Json:
-    """Return the value of a JSON text. Raises ValueError, also for numbers beyond a double and for half characters."""
-    value = from_json(text, allow_inf_nan=False)
+    """Return the value of a JSON text. Raises ValueError, also for what `unique_object` and `check_json` refuse."""
+    try:
+        value = json.loads(text, object_pairs_hook=unique_object, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
     check_json(value)
     return value
+
+
+def unique_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a JSON text: the `object_pairs_hook` of Python's reader. Raises RepeatedKey."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise RepeatedKey(f"an object has the key {json.dumps(name[:80])} twice")
+    return found
 
 
 def check_json(value: object) -> None:
@@ -42,7 +59,11 @@ def check_json(value: object) -> None:
         level = inner
         if not level:
             return
-    raise ValueError(f"it has more than {MAX_DEPTH} levels")
+    raise ValueError(_TOO_DEEP)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _is_text(text: str) -> bool:

@@ -22,6 +22,7 @@ from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedRead
 from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.models.known import check_models
 from llm_do_temporal.policy.reuse.changes import (
@@ -171,7 +172,7 @@ def _unquoted(text: str) -> str:
 
 def _object(text: str, whose: str) -> dict[str, Any]:
     try:
-        value = json.loads(_text_of(text, whose))
+        value = read_json(_text_of(text, whose))
     except ValueError as error:
         raise UsageError(f"the arguments of '{whose}' are no JSON: {error}") from error
     if not isinstance(value, dict):

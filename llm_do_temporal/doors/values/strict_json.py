@@ -6,10 +6,10 @@ Numbers and texts that JSON does not have are the business of `check_json`.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
 from json import JSONDecodeError
 from typing import Any
+
+from llm_do_temporal.messages.json_values import RepeatedKey, unique_object
 
 MAX_PARTS = 2_000_000
 """Largest number of commas and opening brackets in a text, those inside strings included.
@@ -30,17 +30,7 @@ def read_json(data: bytes) -> Any:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise JSONDecodeError("it is not UTF-8", "", error.start) from error
-    return json.loads(text, object_pairs_hook=_object)
-
-
-def check_keys(text: str) -> None:
-    """Raise JSONDecodeError for a JSON text in which an object has a key twice: readers take one or the other."""
-    json.loads(text, object_pairs_hook=_object)
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise JSONDecodeError(f"an object has the key {json.dumps(name[:80])} twice", "", 0)
-    return found
+    try:
+        return json.loads(text, object_pairs_hook=unique_object)
+    except RepeatedKey as error:
+        raise JSONDecodeError(str(error), "", 0) from error

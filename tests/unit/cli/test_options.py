@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_not_json_is_named_and_its_option_is_not_suggested_again(tmp_path: Path) -> None:
     file = tmp_path / "two.json"
     file.write_text("{}{}")
-    with pytest.raises(UsageError, match=r"the file '.*two.json' given with --input is not JSON: trailing") as raised:
+    with pytest.raises(UsageError, match=r"the file '.*two.json' given with --input is not JSON: Extra data") as raised:
         read_json(f"@{file}", "--input")
     assert "@FILE" not in str(raised.value.next_step)
 
