@@ -22,6 +22,7 @@ from typing import NoReturn
 from temporalio.client import Client
 from temporalio.runtime import Runtime
 
+from llm_do_temporal.activities.definitions import RunNote, no_note
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
@@ -121,7 +122,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         registered = await register_search_attributes(client)
         stop = asyncio.Event()
         nexus = _nexus_handlers(client, workshop, settings, registered)
-        chosen = replace(settings.service, nexus_handlers=nexus)
+        chosen = replace(settings.service, nexus_handlers=nexus, note=_run_note(embedded=bool(arguments.embedded)))
         worker = build_worker(client, workshop, chosen, search_attributes=registered)
         # What is loaded by now stays until the end. A collection of garbage that looks through all of it keeps workflow
         # code waiting, on a busy machine for longer than the 2 s that the SDK allows a workflow task.
@@ -145,6 +146,15 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
                 f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
                 next_step="Check the address, the namespace, and what the credentials allow.",
             ) from error
+
+
+def _run_note(*, embedded: bool) -> RunNote:
+    """Return what is called for each run that begins: commands look at the note of an embedded service."""
+    if not embedded:
+        return no_note
+    from llm_do_temporal.client.embedded.needed_keys import remember_needed
+
+    return remember_needed
 
 
 def _nexus_handlers(client: Client, workshop: Path, settings: Settings, registered: bool) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ MODEL_VARIABLE = "LLM_DO_MODEL"
 _AS_NOW = ("rules", "shell", "queues", "search_attributes", "live_text", "workshop_has_sandbox")
 """Settings that a fork takes from the workshop and the worker service of now, whatever the other run had."""
 NOTIFY_VARIABLE = "LLM_DO_NOTIFY"
+RunNote = Callable[[Workshop, StartRunInput], None]
+"""Notes that a run of this workshop begins so. May be called for one run several times, and in several threads."""
+
+
+def no_note(_workshop: Workshop, _start: StartRunInput) -> None:
+    """Note nothing: a `RunNote`."""
 
 
 def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> BuiltInput | None:
@@ -65,13 +72,21 @@ class DefinitionActivities:
     """Reads the workshop's files anew for every run and every callee, so that new workers are found at once."""
 
     def __init__(
-        self, workshop: Path, blobs: BlobStore, records: ForkRecords, *, search_attributes: bool, queues: Queues
+        self,
+        workshop: Path,
+        blobs: BlobStore,
+        records: ForkRecords,
+        *,
+        search_attributes: bool,
+        queues: Queues,
+        note: RunNote = no_note,
     ) -> None:
         self._workshop = workshop
         self._blobs = blobs
         self._search_attributes = search_attributes
         self._queues = queues
         self._records = records
+        self._note = note
 
     @activity.defn(name=LOAD_RUN.name)
     def load_run(self, request: LoadRunInput) -> LoadedRun:
@@ -80,6 +95,7 @@ class DefinitionActivities:
         with load_errors():
             recorded = None if start.fork is None else self._recorded_of(start.fork, aside=start.aside)
             workshop = load_workshop(self._workshop)
+            self._note(workshop, start)
             if recorded is not None and recorded.loaded is not None:
                 return self._recorded(recorded.loaded, workshop, start, recorded)
             items = () if start.batch is None else start.batch.items

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -40,7 +39,7 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachment_forms import kind_of
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
-from llm_do_temporal.policy.files.contents import doubt_about
+from llm_do_temporal.policy.files.contents import file_doubt
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
 from llm_do_temporal.policy.models.ids import Aliases
 from llm_do_temporal.policy.models.known import check_models
@@ -49,7 +48,7 @@ from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.sandbox.input_files import InputReader, measure
 from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.storage.snapshots import named_type, snapshot_host_files
+from llm_do_temporal.storage.snapshots import Look, named_type, snapshot_host_files
 
 _MOST_NOTES = 20
 """Most items that are told of because a run could not do them now."""
@@ -99,16 +98,24 @@ class StartRequest:
     started_by: str = field(default_factory=login_name)
 
     def prepare(
-        self, workshop: Path | None, *, embedded: bool, warn: Callable[[str], None] = _nothing
+        self,
+        workshop: Path | None,
+        *,
+        embedded: bool,
+        needs_keys: bool = False,
+        warn: Callable[[str], None] = _nothing,
     ) -> StartRunInput:
         """Check the request against the workshop's folder, copy its files to the blob store, and return what is sent.
 
         `workshop` is None where no folder is known: then only the service can check the worker. `embedded` says that
         the run goes to an embedded worker service. It shares this environment, so the model that it would choose is
-        known now. `warn` is given each warning about the files of the worker and of those that it may call, and about
-        models. Raises DefinitionError and UsageError for everything that can be known to be wrong.
+        known now; with `needs_keys` its key must be set here, too. `warn` is given each warning about the files of the
+        worker and of those that it may call, and about models. Raises DefinitionError and UsageError for everything
+        that can be known to be wrong.
         """
         worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
+        if worker is not None and needs_keys:
+            _check_keys(*self._choose_model(worker))
         for warning in worker.warnings(installed=embedded) if worker is not None else ():
             warn(warning)
         if worker is not None and self.review_branch:
@@ -141,23 +148,12 @@ class StartRequest:
 
     def choose_model(self, workshop: Path) -> tuple[str, Aliases]:
         """Do `LocalWorker.choose_model`, with no text read and no file copied. Raises DefinitionError, UsageError."""
-        worker = load_local_worker(workshop, self.worker, self.params)
+        return self._choose_model(load_local_worker(workshop, self.worker, self.params))
+
+    def _choose_model(self, worker: LocalWorker) -> tuple[str, Aliases]:
         model, aliases = worker.choose_model(StartRunInput(**self._settings()))
         check_models(aliases, [model, self.force_model, self.model])
         return model, aliases
-
-    def check_keys(self, workshop: Path) -> None:
-        """Raise UsageError where the model that would be chosen needs a key, and its variable is not set here.
-
-        Also DefinitionError, and UsageError for a model that cannot exist.
-        """
-        model, aliases = self.choose_model(workshop)
-        missing = missing_variables(aliases, model, os.environ)
-        if missing:
-            raise UsageError(
-                f"{' or '.join(missing)} is not set, and the model '{model}' needs it",
-                next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
-            )
 
     def _attach(
         self,
@@ -173,10 +169,17 @@ class StartRequest:
         """
         if not files:
             return ()
-        attachments = _known(worker).attach(files, beside=beside, were_sent=self.were_sent)
-        for path, attachment in zip(files, attachments, strict=True):
-            if doubt := _doubt(path, attachment.media_type):
-                doubts[f"'{attachment.path}': {doubt}"] = None
+        found: dict[str, None] = {}
+
+        def look(attachment: Attachment, data: bytes) -> None:
+            # A PDF or an image is given as what it is, whatever its name says.
+            is_known = kind_of(attachment.media_type) is not None
+            declared = attachment.media_type if is_known else named_type(attachment.path) or attachment.media_type
+            if doubt := file_doubt(data, declared):
+                found[f"'{attachment.path}': {doubt}"] = None
+
+        attachments = _known(worker).attach(files, beside=beside, were_sent=self.were_sent, look=look)
+        doubts |= found
         return attachments
 
     def _settings(self) -> dict[str, Any]:
@@ -200,7 +203,8 @@ class StartRequest:
 class LocalWorker:
     """A worker that was found in a workshop of this machine."""
 
-    workshop: Path
+    folder: Path
+    workshop: Workshop
     worker: PinnedWorker
     template: str | None = None
     """Name of the template that the worker was made from; None for a worker with a file of its own."""
@@ -213,18 +217,23 @@ class LocalWorker:
         return list(dict.fromkeys([*worker.warnings, *found]))
 
     def attach(
-        self, files: Sequence[Path], *, beside: Sequence[Attachment] = (), were_sent: bool = False
+        self,
+        files: Sequence[Path],
+        *,
+        beside: Sequence[Attachment] = (),
+        were_sent: bool = False,
+        look: Look | None = None,
     ) -> tuple[Attachment, ...]:
         """Check the files against the worker's policy, and copy them to the blob store of the worker service.
 
-        `beside` are other attachments, which count with them. Raises UsageError, which has the names alone of files
-        that `were_sent`.
+        `beside` are other attachments, which count with them. `look` is given each file as it was copied. Raises
+        UsageError, which has the names alone of files that `were_sent`.
         """
         policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
         try:
             check_attachment_names(policy, [*(one.path for one in beside), *(one.name for one in files)], whose=whose)
-            blobs = workshop_blobs(self.workshop)
-            attachments = snapshot_host_files(files, blobs, policy.max_total_bytes, were_sent=were_sent)
+            blobs = workshop_blobs(self.folder)
+            attachments = snapshot_host_files(files, blobs, policy.max_total_bytes, were_sent=were_sent, look=look)
             check_attachments(policy, [*beside, *attachments], whose=whose)
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
@@ -234,20 +243,20 @@ class LocalWorker:
         """Return what a run that read the files now would be given, with nothing kept. Raises UsageError."""
         policy, name = self.worker.attachment_policy, self.worker.name
         try:
-            return InputReader(self.workshop, ReadInputsInput(files=files, policy=policy, worker=name), measure).read()
+            return InputReader(self.folder, ReadInputsInput(files=files, policy=policy, worker=name), measure).read()
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
 
     def aliases(self) -> Aliases:
-        """Return the aliases of the workshop, as they are now."""
-        return model_aliases(load_workshop(self.workshop).config)
+        """Return the aliases of the workshop."""
+        return model_aliases(self.workshop.config)
 
     def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
         """Return the worker's model as an embedded worker service would choose it, and the workshop's aliases.
 
         Raises UsageError where no model can run the worker.
         """
-        settings = run_settings(load_workshop(self.workshop).config, request)
+        settings = run_settings(self.workshop.config, request)
         try:
             model = resolve_model(
                 settings.models,
@@ -263,7 +272,7 @@ class LocalWorker:
     def check_branch(self, name: str) -> None:
         """Raise UsageError where the git branch cannot take accepted changes."""
         try:
-            check_branch(self.workshop, load_workshop(self.workshop).config.sandbox, name)
+            check_branch(self.folder, self.workshop.config.sandbox, name)
         except (SandboxRefusal, EffectFailed) as error:
             raise UsageError(error.message, next_step=error.next_step) from error
 
@@ -273,7 +282,7 @@ class LocalWorker:
             check_single(self.template, request)
         if self.worker.input_ref is None:
             return
-        place = Registry(load_workshop(self.workshop)).place_of(request.worker)
+        place = Registry(self.workshop).place_of(request.worker)
         inputs: dict[str, Any] = {}
         for item in request.batch.items if request.batch is not None else ():
             if item.input is not None:
@@ -305,7 +314,7 @@ def load_local_worker(
     loaded, template = load_started(Registry(workshop), workshop.root, start)
     _check_files(workshop, loaded)
     identity = None if template is None else template.template
-    return LocalWorker(folder, loaded, None if identity is None else identity.name)
+    return LocalWorker(folder, workshop, loaded, None if identity is None else identity.name)
 
 
 def template_path(worker: str, workshop: Path | None, *, has_params: bool) -> str | None:
@@ -326,20 +335,22 @@ def template_path(worker: str, workshop: Path | None, *, has_params: bool) -> st
     return name if has_params or name.startswith(FOLDER) else None
 
 
+def _check_keys(model: str, aliases: Aliases) -> None:
+    """Raise UsageError where the model needs a key, and its variable is not set here."""
+    missing = missing_variables(aliases, model, os.environ)
+    if missing:
+        raise UsageError(
+            f"{' or '.join(missing)} is not set, and the model '{model}' needs it",
+            next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
+        )
+
+
 def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
     sandbox = workshop.config.sandbox
     try:
         narrow(root_tree(sandbox), worker.sandbox, workshop_has_sandbox=sandbox is not None)
     except SandboxRefusal as refusal:
         raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
-
-
-def _doubt(path: Path, media_type: str) -> str:
-    # A PDF or an image is given as what it is, whatever its name says.
-    declared = media_type if kind_of(media_type) is not None else named_type(path.name) or media_type
-    with suppress(OSError):  # a file that is gone by now is copied already
-        return doubt_about(path.read_bytes(), declared)
-    return ""
 
 
 def _notes(found: ReadInputs, files: InputFiles) -> list[str]:

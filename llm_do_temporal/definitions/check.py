@@ -65,13 +65,12 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
 
 
-def start_warnings(folder: Path, name: str, *, installed: bool) -> list[str]:
+def start_warnings(workshop: Workshop, name: str, *, installed: bool) -> list[str]:
     """Return the warnings about the worker `name` and the workers that it may call, each once.
 
     They are those of `check_workshop` that need no Python, and only the files of these workers are read. `installed`
     says whether the run has the packages of this process, so that a missing one is a warning.
     """
-    workshop = parse_workshop(folder)[0]
     workers = _Workers(workshop.root)
     waiting, seen, problems = [name], {name}, list[Problem]()
     while waiting:

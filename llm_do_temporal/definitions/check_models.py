@@ -14,7 +14,7 @@ from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliase
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of
-from llm_do_temporal.policy.models.known import doubt_about
+from llm_do_temporal.policy.models.known import model_doubt
 from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, has_batches
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
@@ -80,7 +80,7 @@ def _spelled_out(named: str, config: WorkshopConfig) -> Iterator[str]:
 
 
 def _doubts(file: str, line: int | None, model: str) -> Iterator[Problem]:
-    doubt = doubt_about(model) or spelling_doubt(model)
+    doubt = model_doubt(model) or spelling_doubt(model)
     if doubt is not None:
         yield Problem(file, line, doubt.message, "error" if doubt.certain else "warning", doubt.hint)
 

@@ -32,7 +32,7 @@ from temporalio.worker import (
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.commands.checks import CheckActivities
 from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.activities.definitions import DefinitionActivities
+from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.desk import record_at_desk
 from llm_do_temporal.activities.evaluations.cases import EvaluationActivities, ReadCase
@@ -116,6 +116,8 @@ class ServiceSettings:
     """Version of a worker deployment that this process is; None: it is none, and takes every run."""
     nexus_handlers: tuple[object, ...] = ()
     """Handlers of Nexus services, which answer callers of other namespaces where workflows are served."""
+    note: RunNote = no_note
+    """Called for each run that begins."""
 
 
 async def register_search_attributes(client: Client) -> bool:
@@ -160,11 +162,12 @@ def build_worker(
     turns = TurnStore(blobs, records, chosen.batch_times)
     agent = AgentPlugin(build_agent(turns))
     queues = Queues(models=tuple(providers), files=separate_files)
-    definitions = DefinitionActivities(workshop, blobs, records, search_attributes=search_attributes, queues=queues)
+    definitions = DefinitionActivities(
+        workshop, blobs, records, search_attributes=search_attributes, queues=queues, note=chosen.note
+    )
     reuse = ReuseActivities(workshop, blobs, records)
     files = file_activities(workshop, blobs, client, definitions, reuse, chosen.isolation)
-    kept = ConversationActivities(turns.conversations)
-    by_role = activities_by_role(kept, files, has_files="files" in chosen.only)
+    by_role = activities_by_role(ConversationActivities(turns.conversations), files, has_files="files" in chosen.only)
     blocks, recorded = blocks_of(client), RecordedReads(blobs, records)
     interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks), recorded]
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")

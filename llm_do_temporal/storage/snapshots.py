@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -86,16 +86,21 @@ _SUFFIX_OF: dict[str, str] = {
 """Suffixes of media types, in the other spellings in which they are sent, too."""
 
 
+Look = Callable[[Attachment, bytes], None]
+"""Takes an attachment and all of its bytes, as they are stored."""
+
+
 class _Watched:
     """Reader that remembers the beginning of the stored bytes, as the file may be another one by now."""
 
-    def __init__(self, reader: Readable) -> None:
+    def __init__(self, reader: Readable, most: int) -> None:
         self._reader = reader
-        self.head = b""
+        self._most = most
+        self.seen = bytearray()
 
     def read(self, size: int, /) -> bytes:
         data = self._reader.read(size)
-        self.head += data[: SNIFFED_BYTES - len(self.head)]
+        self.seen += data[: self._most - len(self.seen)]
         return data
 
 
@@ -125,17 +130,26 @@ def suffix_of(media_type: str) -> str:
     return _SUFFIX_OF.get(media_type.partition(";")[0].strip().lower(), "")
 
 
-def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int) -> Attachment:
+def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int, look: Look | None = None) -> Attachment:
     """Store all that `reader` gives, as the attachment called `path`. Raises BlobTooLarge past `max_bytes`."""
-    watched = _Watched(reader)
+    watched = _Watched(reader, SNIFFED_BYTES if look is None else max(SNIFFED_BYTES, max_bytes))
     sha256, size = blobs.put_stream(watched, max_bytes)
-    return Attachment(path=path, sha256=sha256, bytes=size, media_type=guess_media_type(path, watched.head))
+    media_type = guess_media_type(path, bytes(watched.seen[:SNIFFED_BYTES]))
+    attachment = Attachment(path=path, sha256=sha256, bytes=size, media_type=media_type)
+    if look is not None:
+        look(attachment, bytes(watched.seen))
+    return attachment
 
 
 def snapshot_host_files(
-    paths: Sequence[Path], blobs: BlobStore, max_total_bytes: int, *, were_sent: bool = False
+    paths: Sequence[Path],
+    blobs: BlobStore,
+    max_total_bytes: int,
+    *,
+    were_sent: bool = False,
+    look: Look | None = None,
 ) -> tuple[Attachment, ...]:
-    """Copy files of the person who starts a run; an attachment goes by its file's name.
+    """Copy files of the person who starts a run; an attachment goes by its file's name. Each file is read once.
 
     Raises UsageError, with the path as it was typed, for one that is missing, empty or not a file, and
     where all together have more than `max_total_bytes`. Files that `were_sent` lie where their sender has no business
@@ -145,18 +159,22 @@ def snapshot_host_files(
     left = max_total_bytes
     for path in paths:
         shown = path.name if were_sent else str(path)
-        attachment = _snapshot_host_file(path, shown, blobs, left, max_total_bytes)
+        attachment = _snapshot_host_file(path, shown, blobs, (left, max_total_bytes), look)
         left -= attachment.bytes
         attachments.append(attachment)
     return tuple(attachments)
 
 
-def _snapshot_host_file(path: Path, shown: str, blobs: BlobStore, left: int, max_total_bytes: int) -> Attachment:
+def _snapshot_host_file(
+    path: Path, shown: str, blobs: BlobStore, bounds: tuple[int, int], look: Look | None
+) -> Attachment:
+    """Copy one file; `bounds` are the bytes that it may have, and those that all may have together."""
+    left, max_total_bytes = bounds
     try:
         with _open_host_file(path, shown) as file:
             if os.fstat(file.fileno()).st_size > left:
                 raise BlobTooLarge(f"more than {left} bytes")
-            attachment = copy_into(blobs, file, path=path.name, max_bytes=left)
+            attachment = copy_into(blobs, file, path=path.name, max_bytes=left, look=look)
     except BlobTooLarge as error:
         raise UsageError(
             f"the file '{shown}' is too large to attach: all files together may have {max_total_bytes} bytes",

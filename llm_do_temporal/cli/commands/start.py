@@ -215,10 +215,6 @@ async def _begin(typed: TypedStart, location: Location, run: str | None) -> str:
         files = typed.batch.files()
         if request is None:
             request, files = await _again(typed, session)
-        if session.embedded and session.workshop is not None:
-            from llm_do_temporal.client.embedded.needed_keys import remember_needed
-
-            remember_needed(session.workshop, (request.model, request.force_model, request.environment_model))
         started = await session.client.start(request, run=run)
     if files and session.workshop is not None:
         from llm_do_temporal.client.batch_files import remember_files
@@ -312,10 +308,14 @@ def prepare_start(typed: TypedStart, worker: str, location: Location) -> StartRu
     request = typed.request(worker)
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
-    if workshop is not None and not elsewhere and not _is_served(workshop):
-        # The worker service that this command starts has the variables that are set here.
-        request.check_keys(workshop)
-    return request.prepare(workshop, embedded=not elsewhere, warn=lambda warning: say(f"warning: {warning}"))
+    # The worker service that this command starts has the variables that are set here.
+    starts_service = workshop is not None and not elsewhere and not _is_served(workshop)
+    return request.prepare(
+        workshop,
+        embedded=not elsewhere,
+        needs_keys=starts_service,
+        warn=lambda warning: say(f"warning: {warning}"),
+    )
 
 
 def _is_served(workshop: Path) -> bool:

@@ -1,7 +1,8 @@
 """Names of the variables that the open runs of a workshop may need from the environment of its worker service.
 
-Owns `needed.json` in the workshop's state folder, which has names and no values. A run that is started adds those that
-are set then. A host that leaves while no run is open removes the file.
+Owns `needed.json` in the workshop's state folder, which has names and no values. The worker service of the embedded
+server adds those that are set there when a run begins, whoever has started it. A host that leaves while no run is open
+removes the file.
 """
 
 from __future__ import annotations
@@ -9,33 +10,40 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from llm_do_temporal.client.embedded.server import state_folder
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.storage.private_files import write_private
+
+if TYPE_CHECKING:
+    from llm_do_temporal.definitions.workshop.workshop import Workshop
+    from llm_do_temporal.messages.runs import StartRunInput
 
 _FILE = "needed.json"
 _NAME = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 _MOST = 100
+_turn = threading.Lock()
+"""Taken to read and write the note: a service begins several runs side by side."""
 
 
-def remember_needed(workshop: Path, models: Iterable[str | None]) -> None:
-    """Note the variables that are set here and that the workshop, or one of these models, needs.
+def remember_needed(workshop: Workshop, start: StartRunInput) -> None:
+    """Note the variables that are set here and that the workshop, or a model that the start names, needs.
 
-    A workshop that cannot be read, or a file that cannot be written, leaves the note as it was.
+    A worker that cannot be read, or a file that cannot be written, leaves the note as it was.
     """
+    # Imported here: commands look at the note, and read no worker.
     from llm_do_temporal.definitions.needed_variables import needed_variables
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
-    from llm_do_temporal.errors import LlmDoError
 
-    with suppress(LlmDoError, OSError):
-        groups = needed_variables(load_workshop(workshop), *(model for model in models if model))
+    models = (start.model, start.force_model, start.environment_model)
+    with suppress(LlmDoError, OSError), _turn:
+        groups = needed_variables(workshop, *(model for model in models if model))
         names = {name for group in groups for name in group if os.environ.get(name)}
-        if names - set(noted := _noted(workshop)):
-            write_private(state_folder(workshop) / _FILE, json.dumps(sorted(names.union(noted))[:_MOST]))
+        if names - set(noted := _noted(workshop.root)):
+            write_private(state_folder(workshop.root) / _FILE, json.dumps(sorted(names.union(noted))[:_MOST]))
 
 
 def lacking(workshop: Path) -> list[str]:

@@ -94,7 +94,7 @@ def flaw_of(data: bytes, media_type: str) -> str:
     return _CUT if _is_cut(data, media_type) else ""
 
 
-def doubt_about(data: bytes, declared: str) -> str:
+def file_doubt(data: bytes, declared: str) -> str:
     """Return what is wrong with a file that may be sent as it is, or as its text, as a clause; empty for nothing."""
     real = real_type(data, declared)
     if real == declared and kind_of(real) == "text":

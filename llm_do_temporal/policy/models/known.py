@@ -100,7 +100,7 @@ class ModelDoubt:
     """Whether a run with it is sure to fail, or the name is all but one that is known."""
 
 
-def doubt_about(model: str) -> ModelDoubt | None:
+def model_doubt(model: str) -> ModelDoubt | None:
     """Return the doubt about `provider:name`; None for a model that may exist."""
     provider, _, name = model.partition(":")
     if provider == OFFLINE:
@@ -127,7 +127,7 @@ def check_models(aliases: Aliases | None, named: Iterable[str | None]) -> list[s
     doubts: list[ModelDoubt] = []
     for model in dict.fromkeys(full_name(aliases or {}, one) for one in names):
         if ":" in model:
-            doubts += filter(None, [doubt_about(model)])
+            doubts += filter(None, [model_doubt(model)])
         elif aliases is not None:
             doubts.append(ModelDoubt(f"the workshop has no alias '{model[:80]}'", _FORM, certain=False))
     for doubt in doubts:

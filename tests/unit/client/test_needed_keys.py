@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from llm_do_temporal.client.embedded.needed_keys import forget_needed, lacking, remember_needed
 from llm_do_temporal.client.embedded.server import state_folder
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.messages.runs import StartRunInput
 
 WORKSHOP = """
 name: test
@@ -27,8 +31,13 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def begun(folder: Path, model: str | None = None) -> None:
+    """A run begins with this model."""
+    remember_needed(load_workshop(folder), StartRunInput(worker="main", model=model))
+
+
 def test_a_key_that_was_set_at_a_start_is_missed_later(workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember_needed(workshop, [None])
+    begun(workshop)
     assert lacking(workshop) == []
     monkeypatch.delenv("TEAM_KEY")
     assert lacking(workshop) == ["TEAM_KEY"]
@@ -40,9 +49,9 @@ def test_a_key_that_was_set_at_a_start_is_missed_later(workshop: Path, monkeypat
 def test_the_key_of_a_model_that_the_start_alone_names_is_missed_too(
     workshop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remember_needed(workshop, [None])
+    begun(workshop)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    remember_needed(workshop, ["openai-chat:gpt", None])
+    begun(workshop, "openai-chat:gpt")
     for name in ("OPENAI_API_KEY", "TEAM_KEY"):
         monkeypatch.setenv(name, "")
     assert lacking(workshop) == ["OPENAI_API_KEY", "TEAM_KEY"]
@@ -57,11 +66,25 @@ def test_a_damaged_note_names_nothing(workshop: Path, text: str) -> None:
     assert lacking(workshop) == []
 
 
-def test_a_workshop_that_cannot_be_read_leaves_the_note_as_it_was(
+def test_a_worker_that_cannot_be_read_leaves_the_note_as_it_was(
     workshop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remember_needed(workshop, [])
-    (workshop / "workshop.yaml").write_text("models: [")
-    remember_needed(workshop, ["openai-chat:gpt"])
+    begun(workshop)
+    (workshop / "workers").mkdir()
+    (workshop / "workers/main.worker").mkdir()
+    begun(workshop, "openai-chat:gpt")
     monkeypatch.delenv("TEAM_KEY")
     assert lacking(workshop) == ["TEAM_KEY"]
+
+
+def test_runs_that_begin_side_by_side_lose_no_name_of_each_other(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"openai:m": "OPENAI_API_KEY", "groq:m": "GROQ_API_KEY", "mistral:m": "MISTRAL_API_KEY"}
+    for name in keys.values():
+        monkeypatch.setenv(name, "sk-test")
+    with ThreadPoolExecutor(len(keys)) as pool:
+        list(pool.map(partial(begun, workshop), keys))
+    for name in keys.values():
+        monkeypatch.delenv(name)
+    assert lacking(workshop) == sorted(keys.values())

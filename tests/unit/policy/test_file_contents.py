@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.policy.files.attachment_forms import is_taken
-from llm_do_temporal.policy.files.contents import OLE, PDF, UNKNOWN, ZIP, doubt_about, flaw_of, real_type
+from llm_do_temporal.policy.files.contents import OLE, PDF, UNKNOWN, ZIP, file_doubt, flaw_of, real_type
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -88,9 +88,9 @@ def test_a_file_that_nobody_could_read_is_known_by_its_bytes(data: bytes, media_
 
 
 def test_a_file_that_may_be_sent_is_doubted_for_its_flaw_or_its_name() -> None:
-    assert doubt_about(b"%PDF-1.7", PDF) == CUT
-    assert doubt_about(BOX + b"heic", "image/jpeg") == "its content is image/heic, not image/jpeg"
-    assert doubt_about(PNG + b"IEND", "image/png") == ""
+    assert file_doubt(b"%PDF-1.7", PDF) == CUT
+    assert file_doubt(BOX + b"heic", "image/jpeg") == "its content is image/heic, not image/jpeg"
+    assert file_doubt(PNG + b"IEND", "image/png") == ""
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_an_adapter_takes_what_its_protocol_has_a_form_for(adapter: str, media_t
 )
 def test_an_office_file_is_no_text_whatever_it_is_called(data: bytes, real: str) -> None:
     assert real_type(data, "text/csv") == real
-    assert (doubt_about(data + b"PK\x05\x06", "text/csv") == f"its content is {real}, not text/csv") == (
+    assert (file_doubt(data + b"PK\x05\x06", "text/csv") == f"its content is {real}, not text/csv") == (
         real != "text/csv"
     )
 
@@ -146,4 +146,4 @@ def test_an_office_file_is_no_text_whatever_it_is_called(data: bytes, real: str)
     ],
 )
 def test_what_a_text_loses_is_told(data: bytes, lost: str) -> None:
-    assert doubt_about(data, "text/csv") == lost
+    assert file_doubt(data, "text/csv") == lost

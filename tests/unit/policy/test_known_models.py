@@ -10,7 +10,7 @@ from pydantic_ai.providers import infer_provider_class
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.offline import OFFLINE_NAMES
-from llm_do_temporal.policy.models.known import OFFLINE_MODELS, PROVIDERS, ModelDoubt, check_models, doubt_about
+from llm_do_temporal.policy.models.known import OFFLINE_MODELS, PROVIDERS, ModelDoubt, check_models, model_doubt
 
 
 def test_the_providers_are_those_of_pydantic_ai() -> None:
@@ -35,14 +35,14 @@ def test_the_offline_models_are_those_there_are() -> None:
     ],
 )
 def test_a_name_that_is_not_known_is_doubted_with_a_hint(model: str, hint: str, certain: bool) -> None:
-    doubt = doubt_about(model)
+    doubt = model_doubt(model)
     assert doubt is not None
     assert (doubt.hint.startswith(hint), doubt.certain) == (True, certain)
 
 
 @pytest.mark.parametrize("model", ["anthropic:x", "gateway/openai:gpt-5", "offline:echo", "test:anything"])
 def test_models_that_may_exist_are_not_doubted(model: str) -> None:
-    doubt: ModelDoubt | None = doubt_about(model)
+    doubt: ModelDoubt | None = model_doubt(model)
     assert doubt is None
 
 
