@@ -89,7 +89,7 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
     table = format_table(*_table(group, limit), None)
     is_narrow = limit is None and width is not None and max(map(len, table)) > width - len(_INDENT)
     if is_narrow:
-        lines += [f"{_INDENT}task: {visible_line(entries[0].task)}"] if group.runs == 1 and entries[0].task else []
+        lines += [f"{_INDENT}task: {visible_line(group.task)}"] if group.task else []
         lines += [line for entry in entries for line in _apart(group, entry)]
     else:
         lines += [f"{_INDENT}{line}" for line in table]
@@ -109,7 +109,7 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
 def _apart(group: QuestionGroup, entry: InboxEntry) -> Iterator[str]:
     """Yield the lines of one question of a group whose table is too wide for the screen, one for each value."""
     of_run = f" of {visible_line(entry.run)}" if group.runs > 1 else ""
-    task = f" ({visible_line(entry.task, TASK_CHARS)})" if group.runs > 1 and entry.task else ""
+    task = f" ({visible_line(entry.task, TASK_CHARS)})" if entry.task and not group.task else ""
     by = f" by {visible_line(entry.worker)}" if group.tells_workers else ""
     cells = [f"{name}: {cell}" for name, cell in zip(group.columns, group.cells(entry), strict=True)]
     first, *others = [visible_line(cell) for cell in cells] or [visible_line(entry.summary)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
@@ -37,16 +37,17 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     return lines if width is None else [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def questions_table(
-    questions: list[Question], tasks: Mapping[str, str] | None = None
-) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the table; deadlines, votes and tasks of runs have a column where there are any."""
+def questions_table(questions: list[Question], *, has_tasks: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table; deadlines and votes have a column where there are any.
+
+    `has_tasks`: so have tasks.
+    """
     columns = {
         "ID": [one.id for one in questions],
         "RUN": [one.run for one in questions],
     }
-    if tasks and any(tasks.get(one.run) for one in questions):
-        columns["TASK"] = [visible_line(tasks.get(one.run, ""), TASK_CHARS) for one in questions]
+    if has_tasks and any(one.task for one in questions):
+        columns["TASK"] = [visible_line(one.task, TASK_CHARS) for one in questions]
     columns |= {
         "PATH": [one.request.place for one in questions],
         "TOOL": [one.request.tool for one in questions],

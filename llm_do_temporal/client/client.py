@@ -78,7 +78,7 @@ class RunSummary:
     items: ItemCounts | None = None
     """Counts of a batch; None for any other run, and where they cannot be read."""
     task: str = ""
-    """First line of the prompt; empty where there is none, or it cannot be read."""
+    """First line of the prompt, or else the beginning of the input; empty where none can be read."""
     started_by: str = ""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""

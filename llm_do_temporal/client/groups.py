@@ -48,6 +48,12 @@ class QuestionGroup:
         """Number of runs that ask."""
         return len({entry.run for entry in self.entries})
 
+    @property
+    def task(self) -> str:
+        """Words that people call the run of all of them by, or their item; empty where that is not one, or unknown."""
+        tasks = {entry.task for entry in self.entries}
+        return tasks.pop() if self.runs == len(tasks) == 1 else ""
+
     @cached_property
     def common(self) -> dict[str, str]:
         """Arguments in short that are the same in all of them, by name; none where there is one question alone."""
@@ -198,7 +204,7 @@ def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
         votes=len(question.votes),
         quorum=request.quorum,
         approvers=request.approvers,
-        task="" if model is None else model.task,
+        task=question.task or ("" if model is None or request.item else model.task),
         digest=request.digest,
         group=request.group,
         item=request.item,

@@ -32,7 +32,10 @@ async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQue
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from failures
     read = [task.result() for task in reading.values()]
-    questions = [one for each in read if isinstance(each, list) for one in each]
+    # A start that is kept outside of its history tells nothing there.
+    tasks = {(entry.run, entry.id): entry.task for entry in contents.entries}
+    asked = [one for each in read if isinstance(each, list) for one in each]
+    questions = [replace(one, task=one.task or tasks.get((one.run, one.id), "")) for one in asked]
     questions.sort(key=lambda one: one.asked_at)
     unread = sum(entry.run not in reading for entry in contents.entries)
     return OpenQuestions(
@@ -40,7 +43,6 @@ async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQue
         locked=[*contents.locked, *(each for each in read if isinstance(each, LockedRun))],
         further_questions=len(questions) - len(questions[:limit]) + unread,
         further_runs=contents.further,
-        tasks={entry.run: entry.task for entry in contents.entries},
     )
 
 

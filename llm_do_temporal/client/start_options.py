@@ -22,7 +22,7 @@ from llm_do_temporal.messages.base import (
     TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.runs import RunMemo, StartRunInput, first_line, listed_worker
+from llm_do_temporal.messages.runs import RunMemo, StartRunInput, listed_worker
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 
@@ -52,7 +52,7 @@ def start_options(request: StartRunInput, run: str, *, sets_attributes: bool = T
         "task_timeout": TASK_TIMEOUT,
         "memo": {RUN_MEMO: RunMemo.of(request, request=digest)},
         "search_attributes": _attributes(request) if sets_attributes else None,
-        "static_summary": f"{request.worker}: {first_line(request.prompt)}"[:SUMMARY_CHARS],
+        "static_summary": f"{request.worker}: {request.task()}"[:SUMMARY_CHARS],
         "priority": _priority(request, run),
         "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,

@@ -22,6 +22,7 @@ MAX_CONCURRENCY = 500
 BOM = "\ufeff"
 """Mark that some programs write at the beginning of a file."""
 _LINE_END = re.compile(r"\r\n|[\r\n]")
+_ITEM = re.compile(r"main/item-(\d{1,9})(?:/|$)", re.ASCII)
 
 
 def lines_of(text: str) -> list[tuple[int, str]]:
@@ -41,6 +42,12 @@ def item_path(number: int) -> str:
 def item_of(path: str) -> str:
     """Return the place of the item that an invocation works on, or that of the entry invocation where there is none."""
     return "/".join(path.split("/")[:2]) if path.startswith(item_path(0)[:-1]) else ENTRY_PATH
+
+
+def item_number(path: str) -> int:
+    """Return the number of the item that an invocation at this place works on; 0 where there is none."""
+    found = _ITEM.match(path)
+    return int(found[1]) if found else 0
 
 
 class BatchItem(Strict):

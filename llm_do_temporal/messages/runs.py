@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from pydantic import Field
 
 from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_false, is_none
-from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts, ItemResult
+from llm_do_temporal.messages.batches import (
+    Batch,
+    BatchItem,
+    ContinuedBatch,
+    InputFiles,
+    ItemCounts,
+    ItemResult,
+    item_number,
+)
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
@@ -36,6 +45,14 @@ def workflow_id_of(run: str, path: str) -> str:
 def first_line(text: str) -> str:
     """Return the first line that is not blank, without blanks around it; empty where there is none."""
     return (text.strip().splitlines() or [""])[0].rstrip()
+
+
+def task_words(prompt: str, given: Json) -> str:
+    """Return what people call a piece of work by: first line of its prompt, or else the beginning of its input.
+
+    Empty where there is neither.
+    """
+    return first_line(prompt) or ("" if given is None else json.dumps(given, ensure_ascii=False)[:SUMMARY_CHARS])
 
 
 def listed_worker(worker: str) -> str:
@@ -145,6 +162,23 @@ as earlier versions did."""
         """Whether it is a run for several items, known now or once they are read."""
         return self.batch is not None or (self.reads is not None and self.reads.makes_items)
 
+    def task(self, path: str = ENTRY_PATH) -> str:
+        """Return what people call the run by, or the item of a batch at this place of its tree.
+
+        Of an item it is the item's own prompt, input or name, and then what the run says to every item. At most
+        SUMMARY_CHARS characters; empty for a run without prompt, input and parameters.
+        """
+        item = self._item_at(path)
+        own = "" if item is None else task_words(item.prompt, item.input) or item.name
+        given = (self.params or None) if self.input is None else self.input
+        shared = task_words(self.prompt, given if item is None or item.input is None else None)
+        return ": ".join(filter(None, (own, shared)))[:SUMMARY_CHARS]
+
+    def _item_at(self, path: str) -> BatchItem | None:
+        number = item_number(path)
+        items = () if self.batch is None else self.batch.items
+        return items[number - 1] if 0 < number <= len(items) else None
+
 
 class RunResult(Message):
     """Result of `LlmDoRun`."""
@@ -192,8 +226,8 @@ class RunMemo(Message):
     worker: str
     started_by: str = ""
     task: str = Field(default="", exclude_if=is_empty)
-    """First line of the prompt, at most SUMMARY_CHARS characters: what people call the run by. Empty without a prompt.
-    """
+    """First line of the prompt, or else the input, at most SUMMARY_CHARS characters: what people call the run by.
+    Empty without either."""
     started_at: datetime | None = Field(default=None, exclude_if=is_none)
     """Start of the run's first execution; None in that execution itself."""
     items: ItemCounts | None = Field(default=None, exclude_if=is_none)
@@ -211,7 +245,7 @@ class RunMemo(Message):
         return cls(
             worker=start.worker,
             started_by=start.started_by,
-            task=first_line(start.prompt)[:SUMMARY_CHARS],
+            task=start.task(),
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
             fork_of="" if start.fork is None else start.fork.run,
             again_of=start.again_of,
@@ -242,5 +276,7 @@ class PendingApprovalMemo(Message):
     """Digest of the question; empty if it has none."""
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""
+    task: str = Field(default="", exclude_if=is_empty)
+    """Task of that item, see `StartRunInput.task`; empty in any other run, and if an earlier version asked."""
     group: CallGroup | None = Field(default=None, exclude_if=is_none)
     """Group of questions that can be decided together; None if an earlier version asked."""

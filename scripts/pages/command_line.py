@@ -227,7 +227,8 @@ and `hunks` of `{"id", "old_start", "new_start", "lines"}`: each line begins wit
 `old_start` and `new_start` count the lines before it.
 
 `list --json` is a list of `{"run", "task", "worker", "started_by", "status", "pending_approvals", "started_at",
-"ended_at", "missing_key"}`; `task` is the first line of the prompt, or null; the last is null, or the id of the
+"ended_at", "missing_key"}`; `task` is the first line of the prompt, or else the input in short, or null; the last is
+null, or the id of the
 [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
 `item_counts`, too, of which only `total` is known while it is open. With `--cost` each run whose history can be read
 has `cost_usd` and `unpriced_models`. A run that a schedule started has `schedule`. A fork has `fork_of`; with
@@ -245,7 +246,8 @@ results and files were compared), `failed`, and `rows` of `{"kill", "event", "pa
 "passed", "problems", "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time
 to go on, or null.
 
-`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`,
+`show --json` is one object: `run`, `task` (the first line of the prompt, or else the input in short), `prompt`,
+`input`, `output`,
 `truncated` (where the answer that is the output was cut: `length` or `content_filter`), `files`
 (`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,

@@ -78,7 +78,7 @@ async def approvals(
     if as_json:
         print_json([question.as_json() for question in pending], pretty=True)
     elif pending:
-        print_table(*questions_table(pending, found.tasks))
+        print_table(*questions_table(pending, has_tasks=run is None))
         first = pending[0]
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
     for line in nothing:

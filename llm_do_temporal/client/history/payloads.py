@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
 
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 SHOWN_CHARS = 200
@@ -38,6 +39,16 @@ def read_message(kind: type[M], value: Any) -> M | None:
         return kind.model_validate(value)
     except ValidationError:
         return None
+
+
+def read_start(payloads: Sequence[Payload]) -> StartRunInput:
+    """Return the start of a run, without what an earlier execution has left, from the input of its workflow.
+
+    Of one that is wrong, or cannot be read here, the prompt alone.
+    """
+    given = first_object(payloads)
+    start = read_message(StartRunInput, {name: given[name] for name in given if name != "continued"})
+    return start or StartRunInput(worker="", prompt=str(given.get("prompt") or ""))
 
 
 def as_object(value: Any) -> dict[str, Any]:

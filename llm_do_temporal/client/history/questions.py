@@ -18,7 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEve
 from llm_do_temporal.client.connection.connect import out_of_reach
 from llm_do_temporal.client.history.desk_news import DeskNews, news_at_desk
 from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message
+from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message, read_start
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.holds import taken_back
@@ -38,7 +38,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
 from llm_do_temporal.messages.effects import HoldNews, UndoNews
-from llm_do_temporal.messages.runs import first_line
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 _SAME_TIME = timedelta(milliseconds=1)
@@ -63,13 +63,13 @@ class Question:
     undone: tuple[UndoneDecision, ...] = ()
     """Decisions that were taken back."""
     task: str = ""
-    """First line of the run's prompt; empty where there is none, or it is kept elsewhere."""
+    """Words for what the run, or the item of a batch, is about, see `StartRunInput.task`; empty where nothing tells."""
     again: str = ""
     """Id of the question that asks about the same call again; empty: none does. See Approval."""
 
     @classmethod
     def of(cls, approval: Approval, run: str, task: str = "") -> Question:
-        """Return the question as the desk of this run keeps it; `task` is the first line of the run's prompt."""
+        """Return the question as the desk of this run keeps it; `task` says what the run, or the item, is about."""
         return cls(
             id=approval.id,
             run=run,
@@ -155,13 +155,8 @@ async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> DeskAccoun
         reader.take(event)
     state = reader.state
     approvals = (*reader.archive, *state.approvals)
-    return DeskAccount([Question.of(one, run, reader.task) for one in approvals], list(state.grants))
-
-
-def _task_of(started: HistoryEvent) -> str:
-    payloads = started.workflow_execution_started_event_attributes.input.payloads
-    prompt = "" if any(map(is_kept_outside, payloads)) else first_object(payloads).get("prompt")
-    return first_line(prompt) if isinstance(prompt, str) else ""
+    questions = [Question.of(one, run, reader.start.task(one.request.path) or one.request.item) for one in approvals]
+    return DeskAccount(questions, list(state.grants))
 
 
 @dataclass(frozen=True)
@@ -182,8 +177,8 @@ class _Reader:
     def __init__(self) -> None:
         self.archive: tuple[Approval, ...] = ()
         """Questions from before the run was continued as new."""
-        self.task = ""
-        """First line of the run's prompt."""
+        self.start = StartRunInput(worker="")
+        """Start of the run, as far as it can be read."""
         self._state = DeskState()
         """The desk, with grants that were taken back since."""
         self._revoked: dict[str, _Revocation] = {}
@@ -235,7 +230,7 @@ class _Reader:
     def _begin(self, event: HistoryEvent) -> None:
         """Take in the task, and what the run had settled before its workflow was continued as new."""
         started = event.workflow_execution_started_event_attributes
-        self.task = _task_of(event)
+        self.start = read_start(started.input.payloads)
         if not started.continued_execution_run_id:
             return
         if any(is_kept_outside(payload) for payload in started.input.payloads):

@@ -10,10 +10,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistoryEventFilterType
 
 from llm_do_temporal.client.history.events import put_back, read_first
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import first_object, read_start
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
-from llm_do_temporal.messages.runs import StartRunInput, first_line
+from llm_do_temporal.messages.runs import first_line, task_words
 from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
@@ -42,13 +42,13 @@ class RunFacts:
 
     @property
     def task(self) -> str:
-        """The first line of the prompt, whole; empty where there is no prompt."""
-        return first_line(self.prompt)
+        """The first line of the prompt, whole, or else the beginning of the input; empty where there is neither."""
+        return task_words(self.prompt, self.input)
 
     @property
     def is_told_by_task(self) -> bool:
         """Whether the task is all that the prompt says."""
-        return self.prompt.strip() == self.task
+        return self.prompt.strip() == first_line(self.prompt)
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -92,11 +92,7 @@ def facts_at_start(started: HistoryEvent) -> RunFacts:
     payloads = started.workflow_execution_started_event_attributes.input.payloads
     if any(map(is_kept_outside, payloads)):
         return RunFacts(prompt=KEPT_OUTSIDE)
-    given = first_object(payloads)
-    try:
-        start = StartRunInput.model_validate({name: given[name] for name in given if name != "continued"})
-    except ValidationError:
-        return RunFacts(prompt=str(given.get("prompt") or ""))
+    start = read_start(payloads)
     items = () if start.batch is None else start.batch.items
     return RunFacts(start.prompt, start.input, start.attachments, items)
 

@@ -23,6 +23,7 @@ from llm_do_temporal.client.views.items import Item, results_of
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import item_path
+from llm_do_temporal.messages.runs import first_line
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
 
 _NOT_HERE = "what the run was given is kept in the blob store of its workshop, which is not at hand here"
@@ -113,7 +114,7 @@ async def read_results(client: Client, run: str) -> list[ShownResult]:
 
 def _of_run(run: str, facts: RunFacts) -> dict[str, ShownResult]:
     files = tuple(file.path for file in facts.attachments)
-    return {run: ShownResult(Item(facts.task or run, ENTRY_PATH), files, facts.prompt or facts.input)}
+    return {run: ShownResult(Item(first_line(facts.prompt) or run, ENTRY_PATH), files, facts.prompt or facts.input)}
 
 
 def _of_items(run: str, facts: RunFacts) -> dict[str, ShownResult]:

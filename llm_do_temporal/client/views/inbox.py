@@ -53,7 +53,7 @@ class InboxEntry:
     approvers: tuple[str, ...]
     """People who may decide; empty for everybody."""
     task: str = ""
-    """First line of the run's prompt: what people call the run by; empty where there is none."""
+    """Words for what the run, or the item of a batch, is about, see `StartRunInput.task`; empty where nothing tells."""
     digest: str = ""
     """Digest of the question; empty if it has none."""
     group: CallGroup | None = None
@@ -113,8 +113,6 @@ class OpenQuestions:
     """Number of questions that were left out, as far as the runs that were looked at tell."""
     further_runs: int
     """Number of other runs that wait for people, or may, and were not looked at."""
-    tasks: dict[str, str] = field(default_factory=dict[str, str])
-    """First line of the prompt of each run."""
 
 
 class InboxReader:
@@ -236,7 +234,7 @@ def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:
         votes=one.votes,
         quorum=one.quorum,
         approvers=one.approvers,
-        task=begun.task,
+        task=one.task or begun.task,
         digest=one.digest,
         group=one.group,
         item=one.item,

@@ -47,7 +47,8 @@ def question_card(question: AskedQuestion, asked: str, page: str | None, *, told
     """
     mark = mark_of(question, told=told)
     headline, shown = headline_words(question), _pieces(asked)
-    blocks = [_section(headline), _section(question.summary), *_sections(shown[0])]
+    about = [_section(question.task)] if question.task else []
+    blocks = [_section(headline), *about, _section(question.summary), *_sections(shown[0])]
     if not shown[1]:
         blocks.append(_section("… This is not all of it. The page and `llm-do-temporal approvals` show the whole."))
     if question.is_review and question.state == "open":

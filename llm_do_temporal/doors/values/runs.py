@@ -217,7 +217,7 @@ class Run(ResponseValue):
     worker: str
     state: RunState
     task: str = ""
-    """First line of its prompt."""
+    """First line of its prompt, or else the beginning of its input."""
     started_by: str = ""
     started_at: AwareDatetime
     ended_at: AwareDatetime | None = None
@@ -295,7 +295,7 @@ class AskedQuestion(ResponseValue):
     id: str
     run: str
     task: str = ""
-    """First line of the run's prompt; empty where there is none."""
+    """Words for what the run is about, or the item: the first line of its prompt, or the beginning of its input."""
     worker: str
     path: str
     """Place of the asking invocation in the tree of the run."""

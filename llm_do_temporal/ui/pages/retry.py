@@ -10,7 +10,6 @@ from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.forks.attempt import prepare_attempt
-from llm_do_temporal.messages.runs import first_line
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import run_address
@@ -35,7 +34,7 @@ async def confirm_retry(request: Request) -> Response:
         request,
         "retry.html",
         run=run,
-        task=first_line(left.prompt) or run,
+        task=left.task() or run,
         names=names[:MOST_NAMES],
         total=len(names),
         unusable=unusable,

@@ -49,7 +49,7 @@ from llm_do_temporal.messages.base import (
 )
 from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.runs import listed_worker
+from llm_do_temporal.messages.runs import StartRunInput, listed_worker
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget
 from llm_do_temporal.workflows.run.notifications import Notifier
@@ -90,6 +90,8 @@ class RunDesk:
         self.notifier = Notifier()
         self.has_attributes = False
         """Whether the namespace knows our search attributes."""
+        self.start: StartRunInput | None = None
+        """Start of the run, which says what it is about; None until it was read."""
         self._scripted = False
         """Whether nobody is asked: what no script and no grant answers is rejected."""
         self._near: Answered | None = None
@@ -323,7 +325,7 @@ class RunDesk:
         waiting = pending(self._state)
         self._show_attributes("waiting" if waiting else "running", len(waiting))
         if waiting != self._shown:
-            workflow.upsert_memo({PENDING_MEMO: pending_memo(waiting)})
+            workflow.upsert_memo({PENDING_MEMO: pending_memo(waiting, self.start)})
         workflow.set_current_details(pending_details(waiting))
         self._shown = waiting
 

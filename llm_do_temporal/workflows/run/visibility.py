@@ -6,19 +6,19 @@ from temporalio import workflow
 
 from llm_do_temporal.messages.approvals import Approval
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
-from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, StartRunInput
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 
 SHOWN_IN_MEMO = 20
 """Largest number of pending approvals listed in the memo; the search attribute counts all of them."""
 
 
-def pending_memo(waiting: tuple[Approval, ...]) -> list[PendingApprovalMemo]:
-    """Return the entries of the memo, SHOWN_IN_MEMO at most."""
-    return [_memo(approval) for approval in waiting[:SHOWN_IN_MEMO]]
+def pending_memo(waiting: tuple[Approval, ...], start: StartRunInput | None) -> list[PendingApprovalMemo]:
+    """Return the entries of the memo of a run that was started so, SHOWN_IN_MEMO at most; None: it has no start yet."""
+    return [_memo(approval, start) for approval in waiting[:SHOWN_IN_MEMO]]
 
 
-def _memo(approval: Approval) -> PendingApprovalMemo:
+def _memo(approval: Approval, start: StartRunInput | None) -> PendingApprovalMemo:
     request = approval.request
     return PendingApprovalMemo(
         id=approval.id,
@@ -38,6 +38,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         model=request.model,
         digest=request.digest,
         item=request.item[:SUMMARY_CHARS],
+        task=start.task(request.path) if start is not None and request.item else "",
         group=request.group,
     )
 

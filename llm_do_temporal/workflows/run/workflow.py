@@ -196,6 +196,7 @@ class LlmDoRun:
         self._desk.notifier.open(notify, worker)
         self._desk.has_attributes = settings.search_attributes
         self.routes.queues = settings.queues
+        self._desk.start = start
         self._desk.open(worker, start.started_by, scripted=settings.scripted)
         if isinstance(loaded, LoadedRun):
             self._desk.take_script(loaded.script)

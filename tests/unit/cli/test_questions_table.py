@@ -32,8 +32,9 @@ def test_a_question_of_a_batch_names_its_item(pending: Question) -> None:
 
 
 def test_questions_of_two_runs_are_told_apart_by_the_tasks(pending: Question) -> None:
-    tasks = {"run-1": "Evaluate the deck of Acme", "run-2": "Evaluate the deck of Bolt, and say whether " * 3}
-    header, (first, second) = questions_table([pending, replace(pending, run="run-2")], tasks)
+    one = replace(pending, task="Evaluate the deck of Acme")
+    other = replace(pending, run="run-2", task="Evaluate the deck of Bolt, and say whether " * 3)
+    header, (first, second) = questions_table([one, other], has_tasks=True)
     at = header.index("TASK")
     assert first[at] == "Evaluate the deck of Acme"
     assert second[at].startswith("Evaluate the deck of Bolt")

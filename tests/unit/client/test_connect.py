@@ -14,7 +14,8 @@ from temporalio.client import Client, TLSConfig
 
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.messages.approvals import Approval, RequestApprovalInput
-from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import PendingApprovalMemo, StartRunInput
 from llm_do_temporal.workflows.run.visibility import pending_memo
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -102,14 +103,16 @@ async def test_the_memo_of_a_run_with_many_questions_is_nothing_to_warn_of(monke
         key="k" * 60,
         invocation="i" * 255,
         worker="w" * 60,
-        path="p" * 200,
+        path="main/item-1/" + "p" * 200,
+        item="n" * 1_000,
         tool="t" * 60,
         args={f"argument {number}": "x" * 10_000 for number in range(50)},
         capabilities=(),
         summary="s" * 10_000,
     )
     asked = tuple(Approval(id=f"a{number}", request=question, asked_at=NOW) for number in range(50))
-    memo = TypeAdapter(list[PendingApprovalMemo]).dump_json(pending_memo(asked))
+    start = StartRunInput(worker="w", batch=Batch(items=(BatchItem(name="n", prompt="t" * 1_000),)))
+    memo = TypeAdapter(list[PendingApprovalMemo]).dump_json(pending_memo(asked, start))
     assert 2_048 < len(memo) < given["payload_limits"].memo_warn_size
 
 

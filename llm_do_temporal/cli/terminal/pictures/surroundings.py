@@ -39,8 +39,9 @@ def surrounding_lines(question: Question, around: Surroundings, width: int, *, i
     """Return the lines about task, words and precedents; where it `is_short`, a few of each."""
     begun, lines = around.background.begun, list[Text]()
     who = f", started by {visible_line(begun.started_by, 80)}" if begun.started_by else ""
-    if begun.task or who:
-        task = Text.assemble((visible_line(begun.task, 300) or visible_line(begun.worker, 80), "bold"), who)
+    about = question.task or begun.task
+    if about or who:
+        task = Text.assemble((visible_line(about, 300) or visible_line(begun.worker, 80), "bold"), who)
         lines += _named("task", task, width, 1 if is_short else None)
     words = around.background.words
     if words is not None:
