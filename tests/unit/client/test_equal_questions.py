@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.groups import grouped, read_group, read_groups, read_run
@@ -156,3 +157,12 @@ async def test_questions_of_an_earlier_version_are_alone() -> None:
     old = replace(entry(NOTES[0]), digest="", group=None)
     first, second = grouped([old, replace(old, id="a7")])
     assert (first.key, first.title, second.entries[0].id) == ("", "write_file /notes/a.md", "a7")
+
+
+def test_a_group_has_a_task_where_one_run_asks_it_all_about_one_item() -> None:
+    first, other = entry(NOTES[0]), entry(NOTES[2])
+    assert grouped([first, other])[0].task == "task of one"
+    (group,) = grouped([replace(first, task="a.pdf"), replace(other, task="b.pdf")])
+    assert group.task == ""
+    assert [" (a.pdf)" in line for line in group_lines(group, 30)].count(True) == 1
+    assert grouped([entry(one) for one in NOTES])[0].task == ""  # of two runs
