@@ -22,6 +22,7 @@ from llm_do_temporal.activities.models.answer_repairs import (
     repairs_of,
 )
 from llm_do_temporal.activities.models.error_bodies import status_of
+from llm_do_temporal.activities.models.server_events import with_escaped_line_ends
 from llm_do_temporal.activities.runtime.failures import as_failure, causes_of
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel
@@ -37,8 +38,6 @@ MAX_STREAMED_CHARS = 8 * 1024 * 1024
 _STREAM = "text/event-stream"
 _FILE_OF_LINES = "/content"
 """End of the addresses of OpenAI's files, of which a batch has one with its requests and one with its answers."""
-_ALSO_LINE_ENDS = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029", "\u0085".encode(): b"\\u0085"}
-"""Characters at which Python ends lines and JSON lines do not, with their escapes."""
 
 
 _most_whole: ContextVar[int] = ContextVar("most_whole", default=MAX_RESPONSE_BYTES)
@@ -96,8 +95,12 @@ def _bound(client: Any) -> Any:
 
 async def _count(response: httpx2.Response) -> None:
     """Have a response unpacked here, piece by piece and counted, before a client puts it together."""
-    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else _most_whole.get()
-    packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
+    kind = response.headers.get("content-type", "").lower()
+    if _STREAM in kind or "json" in kind:
+        # Both are UTF-8, whatever else their header says.
+        response.headers["content-type"] = kind = kind.partition(";")[0]
+    most = MAX_STREAM_BYTES if _STREAM in kind else _most_whole.get()
+    packed = type(response)(response.status_code, headers=response.headers, stream=_Body(response.stream))
     packed.request = response.request
     counted = _Counted(packed, most, repairs_of(response.request.url.path))
     response.stream = _JsonLines(counted) if response.request.url.path.endswith(_FILE_OF_LINES) else counted
@@ -106,6 +109,26 @@ async def _count(response: httpx2.Response) -> None:
     if response.status_code == HTTPStatus.OK and most == MAX_RESPONSE_BYTES:
         # The library would read a whole answer next, and take an error for an answer without its fields.
         response.status_code = status_of(await response.aread()) or response.status_code
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A body on its connection, which is read once: whoever iterates again gets what is left, and nothing at the end.
+
+    A connection that its server has closed is read for ever by whoever begins again behind the end of the body.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._pieces = aiter(stream)
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        async for piece in self._pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()
+        await self._stream.aclose()
 
 
 class _Counted(httpx2.AsyncByteStream):
@@ -162,10 +185,7 @@ class _JsonLines(httpx2.AsyncByteStream):
         self._counted = counted
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        data = b"".join([piece async for piece in self._counted])
-        for character, escape in _ALSO_LINE_ENDS.items():
-            data = data.replace(character, escape)
-        yield data
+        yield with_escaped_line_ends(b"".join([piece async for piece in self._counted]))
 
     async def aclose(self) -> None:
         await self._counted.aclose()

@@ -9,7 +9,8 @@ cannot be read, are left out. What needs no repair is passed on byte for byte.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Protocol, cast, get_args
 
@@ -17,11 +18,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from llm_do_temporal.activities.models.endings import meaning
+from llm_do_temporal.activities.models.server_events import EventReader, ServerEvent, in_utf8
 
 Json = dict[str, Any]
 _PREFIXES = {"message": "msg", "reasoning": "rs"}
 """Beginnings of the ids of items, by their type; those of calls begin with `fc`."""
-_NOTHING: Json = {"type": "ping"}
+_EVENT_FIELDS = (b"data:", b"event:", b":")
+"""Beginnings of a stream of events."""
 _TEXT_DELTA = "response.output_text.delta"
 
 
@@ -128,7 +131,7 @@ class AnthropicRepairs:
         return _with_usage({**body, "content": [one for one in kept if one is not None]})
 
     def event(self, event: Json) -> list[Json]:
-        """Return the event; one that means nothing in the place of one of a block that the library does not know."""
+        """Return the event; nothing in the place of one of a block that the library does not know."""
         kind, place = event.get("type"), event.get("index")
         if kind == "message_start":
             return [{**event, "message": _with_usage(_object(event.get("message")))}]
@@ -136,10 +139,10 @@ class AnthropicRepairs:
             block = self._block(_object(event.get("content_block")), place)
             if block is None:
                 self._unknown.add(place)
-                return [_NOTHING]
+                return []
             return [{**event, "content_block": block}]
         is_of_block = kind in ("content_block_delta", "content_block_stop")
-        return [_NOTHING] if is_of_block and place in self._unknown else [event]
+        return [] if is_of_block and place in self._unknown else [event]
 
     def _block(self, block: Json, place: Any) -> Json | None:
         kind = block.get("type")
@@ -284,40 +287,50 @@ def repairs_of(path: str) -> Repairs | None:
 
 
 def repaired_body(repairs: Repairs, data: bytes) -> bytes:
-    """Return an answer in one piece as the library can read it."""
-    body = _read(data)
+    """Return an answer in one piece as the library can read it; also a stream that does not call itself one."""
+    text = in_utf8(data)
+    body = _read(text)
     if not body:
-        return data
+        reader = EventReader()
+        return _written(repairs, (*reader.read(data), *reader.rest())) if data.startswith(_EVENT_FIELDS) else data
     made = repairs.whole(body)
-    return data if made == body else json.dumps(made).encode()
+    return text if made == body else json.dumps(made).encode()
 
 
 async def repaired_events(repairs: Repairs, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield a stream of events as the library can read them, in whole lines."""
-    left = b""
+    """Yield a stream of events as the library can read them, in whole events."""
+    reader = EventReader()
     async for piece in pieces:
-        *lines, left = (left + piece).split(b"\n")
-        if lines:
-            yield b"".join(_repaired_line(repairs, line + b"\n") for line in lines)
-    if left:
-        yield _repaired_line(repairs, left)
+        if written := _written(repairs, reader.read(piece)):
+            yield written
+    if written := _written(repairs, reader.rest()):
+        yield written
 
 
-def _repaired_line(repairs: Repairs, line: bytes) -> bytes:
-    event = _read(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
-    if not event:
-        return line
-    made = repairs.event(event)
-    if made == [event]:
-        return line
-    return b"\n".join(b"data: " + json.dumps(one).encode() + b"\n" for one in made)
+def _written(repairs: Repairs, events: Iterable[ServerEvent | bytes]) -> bytes:
+    return b"".join(one if isinstance(one, bytes) else _repaired_event(repairs, one) for one in events)
+
+
+def _repaired_event(repairs: Repairs, event: ServerEvent) -> bytes:
+    if isinstance(repairs, GoogleRepairs) and event.data.strip() == b"[DONE]":
+        # Gateways end all their streams as OpenAI does.
+        return b""
+    given = _read(event.data)
+    made = repairs.event(given) if given else [given]
+    if made == [given]:
+        return event.written()
+    return b"".join(replace(event, data=json.dumps(one).encode()).written() for one in made)
 
 
 def _read(data: bytes) -> Json:
-    """Return a JSON object; empty for anything else."""
+    """Return a JSON object, also one with half a character in a text; empty for anything else."""
     try:
         return _object(from_json(data))
     except ValueError:
+        pass
+    try:
+        return _object(json.loads(data))
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -96,6 +96,8 @@ class Raw:
     """Whether the same request gets the next answer when it comes again."""
     encoding: str = ""
     """Content encoding that its header names; empty: no such header."""
+    sized: bool = True
+    """Whether a header says how long it is; otherwise it ends where the server closes the connection."""
 
 
 def says(*parts: Part | str, end: End = "done", at: int | None = None, once: bool = False) -> Answer:

@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(answer, Failure):
             return self._fail(dialect, answer)
         if isinstance(answer, Raw):
-            return self._send(answer.status, answer.media_type, answer.data, answer.encoding)
+            return self._send(answer.status, answer.media_type, answer.data, answer.encoding, sized=answer.sized)
         number = script.requests.index(body) + 1
         body = {"model": path, **body}
         if streamed:
@@ -121,14 +121,23 @@ class _Handler(BaseHTTPRequestHandler):
         said = json.dumps(dialect.failure(failure.status, failure.message)).encode()
         self._send(failure.status, "application/json", said)
 
-    def _send(self, status: int, media_type: str, data: bytes, encoding: str = "") -> None:
+    def _send(self, status: int, media_type: str, data: bytes, encoding: str = "", *, sized: bool = True) -> None:
+        if not sized:
+            # An end that neither a length nor the version foretells.
+            self.protocol_version = "HTTP/1.1"
         self.send_response(status)
         self.send_header("Content-Type", media_type)
         if encoding:
             self.send_header("Content-Encoding", encoding)
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header(*(("Content-Length", str(len(data))) if sized else ("Connection", "close")))
         self.end_headers()
         self.wfile.write(data)
+
+
+def events_of(adapter: str, answer: Answer) -> list[tuple[str | None, Json]]:
+    """Return the events of an answer's stream in one protocol, each with its name, where it has one."""
+    dialect = {"chat": chat, "template": template, "responses": responses, "anthropic": anthropic, "google": google}
+    return list(dialect[adapter].events(answer, 1, {"model": "m"}))
 
 
 def _stream(dialect: ModuleType, answer: Answer, number: int, body: Json) -> Iterator[bytes]:
