@@ -27,14 +27,22 @@ _NAME_CHARS = 500
 """Longest such text that is kept."""
 
 
+def with_whole_characters(answer: ModelResponse) -> ModelResponse:
+    """Return the answer without half a character, which many functions that read a text do not take."""
+    details = whole_characters(answer.provider_details)
+    return replace(answer, parts=[_whole_part(part) for part in answer.parts], provider_details=details)
+
+
+def _whole_part(part: ModelResponsePart) -> ModelResponsePart:
+    return replace(part, **{name: whole_characters(getattr(part, name)) for name in _TEXTS if hasattr(part, name)})
+
+
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
     """Return the answer as a history can hold it; calls of the tools `whole` may be as large as the whole answer.
 
     Raises ModelFailed for an answer that no history can hold, UnexpectedModelBehavior for one that no workflow reads.
     """
-    details = whole_characters(answer.provider_details)
-    names = {name: _short(getattr(answer, name)) for name in _NAMES}
-    answer = replace(answer, parts=[_clean(part) for part in answer.parts], provider_details=details, **names)
+    answer = replace(answer, **{name: _short(getattr(answer, name)) for name in _NAMES})
     kept = _dumped(answer)
     if len(kept) > MAX_CALL_BYTES:
         answer = replace(answer, parts=_shortened(answer.parts, whole))
@@ -81,11 +89,6 @@ def _shortened(parts: Sequence[ModelResponsePart], whole: Collection[str]) -> li
         left -= size if fits else 0
         found.append(part if fits else replace(part, args={OVERSIZED: size}))
     return found
-
-
-def _clean(part: ModelResponsePart) -> ModelResponsePart:
-    texts = {name: whole_characters(getattr(part, name)) for name in _TEXTS if hasattr(part, name)}
-    return replace(part, **texts)
 
 
 def _short(name: Any) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -122,7 +122,7 @@ def _written(call: ToolCallPart) -> str:
     """The arguments as far as they are written, which is seldom JSON yet."""
     if isinstance(call.args, str):
         return call.args
-    return call.args_as_json_str() if call.args else ""
+    return replace(call, args=whole_characters(call.args)).args_as_json_str() if call.args else ""
 
 
 @dataclass

@@ -7,6 +7,7 @@ arguments, a text that is no JSON: so it is refused like other broken arguments,
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -102,16 +103,28 @@ def _plain_id(given: str | None, taken: Collection[str]) -> str:
 
 
 def plain_args(part: ToolCallPart) -> Any:
-    """Return the arguments; where they hold a number that cannot be taken, a text that says so."""
+    """Return the arguments; where they hold a number that cannot be taken, a text that says so.
+
+    JSON may write half a character as an escape. It is replaced, as in arguments that come as a value.
+    """
     args = whole_characters(part.args)
     try:
         value = from_json(args) if isinstance(args, str) else args
     except ValueError:
-        return args
+        args = value = _with_whole_escapes(args)
     odd = odd_number(value)
     if odd is None:
         return args
     return f"Not carried out: the arguments hold {odd}. Call again with another number, or with a text."
+
+
+def _with_whole_escapes(args: str) -> Any:
+    """Return arguments whose only fault is half a character as a value; all others as they are."""
+    try:
+        value = json.loads(args) if "\\u" in args else None
+    except (ValueError, RecursionError):
+        return args
+    return whole_characters(value) if isinstance(value, dict) else args
 
 
 def _bounded(parts: Iterable[ModelResponsePart]) -> list[ModelResponsePart]:

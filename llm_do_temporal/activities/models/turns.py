@@ -27,7 +27,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
-from llm_do_temporal.activities.models.answers import storable, without_half_call
+from llm_do_temporal.activities.models.answers import storable, without_half_call, with_whole_characters
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
@@ -191,7 +191,7 @@ class TurnModel(WrapperModel):
         sent, _, parameters = asked
         if self.wrapped.provider is not None and not answer.parts and not has_end(answer):
             raise UnexpectedModelBehavior("the answer is empty, and does not say why it ended")
-        answer, estimated = counted(with_known_end(answer), sent, parameters)
+        answer, estimated = counted(with_known_end(with_whole_characters(answer)), sent, parameters)
         answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
         if self.wrapped.provider is not None:
             refuse_written_calls(answer, parameters)

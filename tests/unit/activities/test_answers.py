@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import BinaryContent, FilePart, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from llm_do_temporal.activities.models.answers import storable
+from llm_do_temporal.activities.models.answers import storable, with_whole_characters
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 
@@ -15,7 +15,8 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 def arguments(args: Any, *, tool: str = "write_file", whole: tuple[str, ...] = ()) -> Any:
-    (part,) = storable(ModelResponse(parts=[ToolCallPart(tool, args, tool_call_id="1")]), whole=whole).parts
+    answer = with_whole_characters(ModelResponse(parts=[ToolCallPart(tool, args, tool_call_id="1")]))
+    (part,) = storable(answer, whole=whole).parts
     assert isinstance(part, ToolCallPart)
     return part.args
 
@@ -46,7 +47,7 @@ def test_a_structured_result_may_be_larger_than_a_call() -> None:
 
 def test_texts_are_cleaned_too_and_files_stay_as_they_are() -> None:
     file = FilePart(BinaryContent(b"\xed\xa0\x80", media_type="image/png"))
-    answer = storable(ModelResponse(parts=[TextPart("a\ud800"), ThinkingPart("b\ud800"), file]))
+    answer = with_whole_characters(ModelResponse(parts=[TextPart("a\ud800"), ThinkingPart("b\ud800"), file]))
     contents = [getattr(part, "content", None) for part in answer.parts]
     assert contents == [f"a{UNKNOWN}", f"b{UNKNOWN}", file.content]
 
