@@ -27,7 +27,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
-from llm_do_temporal.activities.models.answers import storable, without_half_call, with_whole_characters
+from llm_do_temporal.activities.models.answers import storable, with_whole_characters, without_half_call
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
