@@ -345,3 +345,29 @@ async def test_an_answer_of_google_is_read_in_the_one_way_that_it_can_be(
     body = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"}
     answer = await answer_of(providers, "google", f"g-{form.replace(' ', '-')}-{live}", raw(body, live=live), live=live)
     assert (answer.text, paths(answer)) == ("Hello.", ["/a"])
+
+
+TIMES: dict[str, Any] = {
+    "nanoseconds": 1_700_000_000_000_000_000,
+    "past all numbers": 1e300,
+    "before all": -1e18,
+    "word": "yesterday",
+    "object": {"seconds": 1},
+    "null": None,
+}
+
+
+@BOTH
+@pytest.mark.parametrize("form", TIMES)
+async def test_a_time_that_is_none_takes_nothing_of_an_answer(providers: Providers, form: str, live: bool) -> None:
+    time = {"created_at": TIMES[form]}
+    whole = {**RESPONSE, **time, "status": "completed", "output": [WHOLE]}
+    begin = {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
+    end = {"type": "response.completed", "response": whole}
+    sent = raw(begin, *TEXTS["as usual"], end, live=True) if live else raw(whole, live=False)
+    answer = await answer_of(providers, "responses", f"time-{form.replace(' ', '-')}-{live}", sent, live=live)
+    assert answer.text == "Hello world."
+    body = {**CHUNK, "created": TIMES[form], "choices": [{**CHOICE, "delta": {"content": "Hello."}}]}
+    sent = raw(body if live else {**body, "object": "chat.completion"}, live=live)
+    answer = await answer_of(providers, "chat", f"time-chat-{form.replace(' ', '-')}-{live}", sent, live=live)
+    assert answer.text == "Hello."

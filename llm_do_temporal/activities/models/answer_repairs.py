@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from typing import Any, Protocol, cast, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from llm_do_temporal.activities.models.endings import meaning
@@ -78,7 +79,21 @@ def _plain_envelope(answer: Json, kind: str) -> Json:
     for key, usual in (("created", 0), ("model", ""), ("id", "")):
         if key in answer and not isinstance(answer[key], type(usual)):
             answer[key] = usual
+    return _with_time(answer, "created")
+
+
+def _with_time(answer: Json, key: str) -> Json:
+    """Return an answer; a time of it that is none before the year 10000 is left out, which libraries write as 0."""
+    try:
+        _time().validate_python(answer.get(key) or 0)
+    except ValidationError:
+        return {**answer, key: 0}
     return answer
+
+
+@cache
+def _time() -> TypeAdapter[datetime]:
+    return TypeAdapter(datetime)
 
 
 def _plain_choice(choice: Json) -> Json:
@@ -202,6 +217,7 @@ class ResponseRepairs:
     def whole(self, body: Json) -> Json:
         """Return an answer in one piece without items that the library does not know."""
         items = [one for one in _objects(body.get("output")) if one.get("type") in _known_items()]
+        body = _with_time(body, "created_at")
         return _with_reason({**body, "output": items} if isinstance(body.get("output"), list) else body)
 
     def event(self, event: Json) -> list[Json]:
@@ -217,7 +233,11 @@ class ResponseRepairs:
             return [*self._rest(event, event.get("item_id"), event.get("content_index"), event.get("text")), event]
         if kind in ("response.completed", "response.incomplete"):
             return self._end(event)
-        return [event]
+        return (
+            [{**event, "response": _with_time(_object(event["response"]), "created_at")}]
+            if "response" in event
+            else [event]
+        )
 
     def _item(self, event: Json, kind: str, place: Any) -> list[Json]:
         item = _object(event.get("item"))

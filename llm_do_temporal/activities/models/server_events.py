@@ -18,7 +18,7 @@ _ALSO_LINE_ENDS = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029",
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """One event with data; `name` is empty for an event without one."""
+    """Event with data; `name` is empty for an event without one."""
 
     name: bytes
     data: bytes
