@@ -101,6 +101,14 @@ _NO_WAITING: tuple[tuple[type[ModelAPIError], re.Pattern[str]], ...] = (
 """Words of errors that no waiting changes, whatever their status, by the error that they are."""
 _COMES_BACK = re.compile(r"(try again|retry) (in|after)\b")
 """Words of a limit that is over soon."""
+_PASSES = re.compile(
+    r"throttl|too[ _]?many[ _]?requests|rate[ _-]?limit|over(loaded| capacity)|temporarily"
+    r"|(is|still|being) load(ed|ing)|loading model|(try again|retry|retried) later|just a moment"
+)
+"""Words of a refusal that its status calls final, and that may pass all the same."""
+_CODE_CHARS = 100
+_CODES = ("__type", "code", "type", "status", "reason")
+"""Keys with the code of an error."""
 _PASSING_5XX = (500, 502, 503, 504, 507, *range(520, 531))
 _OTHERS = "or name another model behind it: `model: [this, other]`"
 _UNREACHED = "cannot be reached"
@@ -255,14 +263,32 @@ def _status(error: ModelAPIError) -> int | None:
 
 
 def _kind_by_words(error: ModelAPIError) -> _Kind | None:
-    """Return the kind of a limit that the provider's words name; None: they name none, or one that is over soon."""
-    if not isinstance(error, ModelHTTPError) or error.status_code in (401, 402, 403, 404):
+    """Return the kind that the provider's words name, whatever the status; None: they name none.
+
+    Of a refusal that may pass nobody can tell. A limit that is over soon is what its status says.
+    """
+    if not isinstance(error, ModelHTTPError):
         return None
     words = said(error).lower()
-    if error.retry_after or _COMES_BACK.search(words):
-        return None
+    is_soon = bool(error.retry_after or _COMES_BACK.search(words))
     found = next((kind for kind, pattern in _NO_WAITING if pattern.search(words)), None)
-    return None if found is None else next(kind for kind in _KINDS if kind.errors == (found,))
+    if found is not None and not is_soon and error.status_code not in (401, 402, 403, 404):
+        return next(kind for kind in _KINDS if kind.errors == (found,))
+    is_final = isinstance(error, ModelRequestRejectedError) and error.status_code != HTTPStatus.UNAUTHORIZED
+    if is_final and not isinstance(error, ModelContextWindowExceededError):
+        return _UNKNOWN if is_soon or _PASSES.search(f"{words} {_codes(error.body).lower()}") else None
+    return None
+
+
+def _codes(body: object) -> str:
+    """Return the codes that a refusal has beside its words."""
+    if not isinstance(body, Mapping):
+        return ""
+    given = cast("Mapping[str, object]", body)
+    inner = [_codes(given.get("error"))] if "error" in given else []
+    details = given.get("errors")
+    inner += map(_codes, cast("list[object]", details)) if isinstance(details, list) else []
+    return " ".join([*(str(given[key])[:_CODE_CHARS] for key in _CODES if isinstance(given.get(key), str)), *inner])
 
 
 def _kind_by_cause(error: ModelAPIError) -> _Kind | None:
