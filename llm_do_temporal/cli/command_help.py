@@ -93,7 +93,9 @@ COMMAND_HELP = {
         ),
     ),
     "approve": CommandHelp(
-        _DECISIONS, "RUN [ID] [FLAGS]", ("approve decks-1 a3", "approve decks-1 --digest 5f0c2b1e9a47")
+        _DECISIONS,
+        "RUN [ID] [FLAGS]",
+        ("approve decks-1 a3", "approve decks-1 --digest 5f0c2b1e9a4711c08be2d7703f5a9c64"),
     ),
     "reject": CommandHelp(_DECISIONS, "RUN [ID] --reason TEXT [FLAGS]", ('reject decks-1 a3 --reason "not today"',)),
     "modify": CommandHelp(

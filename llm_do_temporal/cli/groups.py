@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import TASK_CHARS, ago, format_table, locked_line, width_of
-from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.cli.text import say, value_line, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
     entries = group.entries[:limit]
     runs = "" if len(group.entries) == 1 else f" of {group.runs} {'run' if group.runs == 1 else 'runs'}"
     key = f"{group.key[:KEY_CHARS]}  " if group.key else ""
-    lines = [f"{key}{_questions(len(group.entries))}{runs}: {visible_line(group.title)}"]
+    lines = [f"{key}{_questions(len(group.entries))}{runs}: {value_line(group.title)}"]
     if group.differences:
         lines.append(f"  they differ in {visible_line(group.differences)}")
     if group.common:
-        same = ", ".join(f"{name} {text}" for name, text in group.common.items())
-        lines.append(f"  the same in all: {visible_line(same)}")
+        same = ", ".join(f"{visible_line(name)} {value_line(text)}" for name, text in group.common.items())
+        lines.append(f"  the same in all: {same}")
     table = format_table(*_table(group, limit), None)
     is_narrow = limit is None and width is not None and max(map(len, table)) > width - len(_INDENT)
     if is_narrow:
@@ -111,8 +111,9 @@ def _apart(group: QuestionGroup, entry: InboxEntry) -> Iterator[str]:
     of_run = f" of {visible_line(entry.run)}" if group.runs > 1 else ""
     task = f" ({visible_line(entry.task, TASK_CHARS)})" if entry.task and not group.task else ""
     by = f" by {visible_line(entry.worker)}" if group.tells_workers else ""
-    cells = [f"{name}: {cell}" for name, cell in zip(group.columns, group.cells(entry), strict=True)]
-    first, *others = [visible_line(cell) for cell in cells] or [visible_line(entry.summary)]
+    told = zip(group.columns, group.cells(entry), strict=True)
+    cells = [f"{visible_line(name)}: {value_line(cell)}" for name, cell in told]
+    first, *others = cells or [visible_line(entry.summary)]
     yield f"{_INDENT}{entry.id}{of_run}{by}{task}  {first}"
     yield from (f"{_INDENT * 3}{other}" for other in others)
 
@@ -168,7 +169,7 @@ def _table(group: QuestionGroup, limit: int | None) -> tuple[list[str], list[lis
     columns["ASKED"] = [ago(entry.asked_at) for entry in entries]
     if is_alone:
         columns["ABOUT"] = [entry.summary for entry in entries]
-    cells = [[visible_line(cell, _CELL_CHARS) for cell in group.cells(entry)] for entry in entries]
+    cells = [[value_line(cell, _CELL_CHARS) for cell in group.cells(entry)] for entry in entries]
     # A model may name an argument like a column.
     columns |= {f"{name}:": [row[number] for row in cells] for number, name in enumerate(group.columns)}
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]

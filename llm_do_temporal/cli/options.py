@@ -25,6 +25,8 @@ OutputFormat = Literal["text", "json", "jsonl"]
 Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
 Timeout = Annotated[float | None, Parameter(name="--timeout")]
 _WHERE = Group("Where", sort_key=10)
+FEWEST_DIGITS = 32
+"""Shortest beginning of a digest that may stand for the whole of it."""
 _MAKES_ONE = f"`{PROGRAM} init` makes a workshop."
 
 
@@ -159,6 +161,15 @@ def read_duration_flag(text: str, flag: str, *, is_age: bool = False) -> timedel
         return timedelta(seconds=read_duration(text, longest=LONGEST_AGE if is_age else LONGEST_DURATION))
     except ValueError as error:
         raise UsageError(f"{flag} {text[:40]}: {error}") from error
+
+
+def check_digest(digest: str | None) -> None:
+    """Raise UsageError for a beginning of a digest that is too short to stand for the whole of it."""
+    if digest is not None and len(digest) < FEWEST_DIGITS:
+        raise UsageError(
+            f"--digest needs at least {FEWEST_DIGITS} digits, and has {len(digest)}",
+            next_step="`approvals RUN --json` and `review RUN --json` show whole digests.",
+        )
 
 
 def check_limit(limit: int | None) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
+from llm_do_temporal.redaction.shown_names import shown_name, shown_value
 
 PROGRAM = "llm-do-temporal"
 
@@ -24,6 +25,17 @@ def visible_line(text: str, limit: int = 2_000) -> str:
     text = remove_keys(text)
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return made_visible(cut, "\n\t").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def name_line(path: str) -> str:
+    """Return a path as people are shown it, without keys."""
+    return shown_name(remove_keys(path))
+
+
+def value_line(text: str, limit: int = 2_000) -> str:
+    """Return a value on one line as people are shown it, cut at `limit` characters, without keys."""
+    shown = shown_value(remove_keys(text))
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def printed_table(text: str, file: Path | None) -> str:

@@ -22,6 +22,7 @@ from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.nodes import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
+from llm_do_temporal.redaction.shown_names import shown_name
 
 
 async def list_reviews(service: DoorService, who: Principal, run: str) -> list[ReviewHead]:
@@ -105,20 +106,21 @@ def _answer(review: Review, parts: ReviewParts) -> ReviewAnswer | None:
         for name in names:
             choice = _with_name(choice, name, accepted=accepted)
     for path, ids in parts.hunks.items():
-        change = review.change(path)
+        change = review.meant(path)
         review.contents.check_hunks(change.change, ids)
         choice = choice.with_hunks(change, ids, [hunk.id for hunk in review.diff(change).hunks])
     for path, text in parts.edits.items():
-        choice = choice.with_edit(review.change(path), review.contents.keep(text))
+        choice = choice.with_edit(review.meant(path), review.contents.keep(text))
     for comment in parts.comments:
-        choice = choice.with_comment(comment)
+        path = review.meant(comment.path).path
+        choice = choice.with_comment(comment.model_copy(update={"path": path}))
     return choice.answer()
 
 
 def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
     if name.endswith("/"):
-        return choice.with_folder(name.rstrip("/"), accepted=accepted)
-    return choice.with_change(choice.review.change(name), accepted=accepted)
+        return choice.with_folder(choice.review.folder_meant(name), accepted=accepted)
+    return choice.with_change(choice.review.meant(name), accepted=accepted)
 
 
 async def _review(service: DoorService, who: Principal, run: str, question: str) -> Review:
@@ -145,17 +147,17 @@ def _outline(review: Review, most: int) -> str:
     check, left = review.shown.check, len(review.changes) - most
     lines = [] if check is None else [f"check {'passed' if check.passed else 'failed'}: {check.command}"]
     lines += [_change_words(one, review.diff(one)) for one in review.changes[:most]]
-    # A path may have line ends in it, and is to look like one path all the same.
     return "\n".join(made_visible(line, keep="") for line in [*lines, *([f"… {left:,} more"] if left > 0 else [])])
 
 
 def _change_words(change: ReviewChange, diff: ShownDiff) -> str:
     kind, old = change.change.kind.value, change.change.old_path
+    paths = f"{f'{shown_name(old)} → ' if old else ''}{shown_name(change.path)}"
     lines = f"+{diff.added:,} -{diff.removed:,} lines" if diff.hunks else ""
     facts = filter(
         None, (lines or diff.preview.value, diff.problem, change.conflict and f"conflict: {change.conflict}")
     )
-    return f"{kind} {f'{old} → ' if old else ''}{change.path}: {', '.join(facts)}"
+    return f"{kind} {paths}: {', '.join(facts)}"
 
 
 def _told(review: Review) -> dict[str, Any]:

@@ -153,6 +153,9 @@ def test_a_decision_that_cannot_be_taken(shop: Desk) -> None:
     shop.type("approve", "unsure", one["id"])
     told(shop.type("reject", "unsure", "a1", "--reason", "late", code=2), "already decided")
     told(shop.type("approve", "unsure", code=2), "1 is pending", other["id"], "this terminal has shown none")
+    for command in (["approve"], ["reject", "--reason", "late"], ["modify", "--args", "{}"]):
+        told(shop.type(*command, "unsure", "--digest", other["digest"][:31], code=2), "at least 32 digits, and has 31")
+    told(shop.type("approve", "unsure", "--digest", "0" * 32, code=2), "no pending approvals", "have the digest")
     shop.type("approve", "unsure", "--digest", other["digest"][:32])
     shop.type("watch", "unsure")
     assert sorted(shop.evaluations()) == [first, second]

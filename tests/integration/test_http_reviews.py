@@ -89,6 +89,18 @@ async def test_files_and_hunks_are_accepted_and_others_are_not_with_reasons(plac
     assert not (place.folder / "sub").exists()
 
 
+async def test_a_file_is_accepted_by_the_name_that_is_shown_and_no_other_one(place: Place) -> None:
+    (place.folder / "Y").mkdir()
+    proposer(place, [write_call("/Y/d\u200b.txt", "evil"), write_call("/Y/d\\u200b.txt", "good")], "Done.", "Pity.")
+    ada = person(place)
+    run, head = await reviewed(place, ada)
+    comment = {"path": 'Y/"d\\u200b.txt"', "text": "a strange name"}
+    answered = await answer(ada, run, head, all=True, reject=['Y/"d\\u200b.txt"'], comments=[comment])
+    assert answered.status == 200, answered.body
+    await ada.until(run, "completed")
+    assert {one.name: one.read_text() for one in (place.folder / "Y").iterdir()} == {"d\\u200b.txt": "good"}
+
+
 async def test_everything_is_accepted_or_an_edited_file_or_nothing_with_a_note(place: Place) -> None:
     proposer(place)
     ada = person(place)
@@ -154,6 +166,8 @@ async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
     for status, parts in WRONG:
         refused = await answer(ada, run, head, **parts)
         assert (refused.status, bool(refused.body["detail"])) == (status, True), (parts, refused.body)
+        title = "The decision cannot be taken." if status == 409 else "The request says something that cannot be."
+        assert refused.body["title"] == title
     assert (await ada.ask("GET", f"/runs/{run}/reviews")).body == [head]
     assert not (place.folder / "a.txt").exists()
     other = program(place, "other")

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
 from llm_do_temporal.cli.groups import list_groups, nothing_waits_lines
-from llm_do_temporal.cli.options import Location, Several, check_limit, read_json_object
+from llm_do_temporal.cli.options import Location, Several, check_digest, check_limit, read_json_object
 from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 50
 """Questions in the table unless somebody wants more: reading a question reads the history of its run."""
-_FEWEST_DIGITS = 32
-"""Shortest beginning of a digest that may stand for the whole of it."""
 
 
 async def approvals(
@@ -162,7 +160,7 @@ async def approve(
     time
         Time from now in which they may come, like 30m or 2h; default: 1h.
     digest
-        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+        Only if this is the digest of what is asked, or its first 32 digits or more; `approvals --json` has it.
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -196,7 +194,7 @@ async def reject(
     remember
         Refuse identical calls for the rest of the run, too.
     digest
-        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+        Only if this is the digest of what is asked, or its first 32 digits or more; `approvals --json` has it.
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -234,7 +232,7 @@ async def modify(
     remember
         Do the same with identical calls for the rest of the run, too.
     digest
-        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+        Only if this is the digest of what is asked, or its first 32 digits or more; `approvals --json` has it.
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -332,6 +330,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     run = named.run
     if run is None or named.several.yes or named.several.as_json:
         raise UsageError("name the run: RUN [ID] for one approval, RUN --all for all of a run; or a group: --group KEY")
+    check_digest(named.digest)
     async with opened(location, "decision") as session:
         meant = await _meant(session.client, location, run, named)
         if answer.kind is DecisionKind.MODIFY and answer.args is None:
@@ -397,14 +396,10 @@ async def _meant(client: LlmDoClient, location: Location, run: str, question: _N
             f"'{run}' last",
             next_step=f"`{location.command(f'approvals {run}')}` shows them; name one of them.",
         )
-    named = [one for one in pending if one.id == (approval or one.id) and _begins(one.request.digest, digest)]
+    named = [one for one in pending if one.id == (approval or one.id) and one.request.digest.startswith(digest)]
     if len(named) != 1:
         raise UsageError(
             f"{len(named) or 'no'} pending approvals of run '{run}' have the digest {digest[:80]!r}; pending: {ids}",
             next_step=f"`{location.command(f'approvals {run} --json')}` shows the digests.",
         )
     return ShownQuestion(named[0].id, named[0].request.digest)
-
-
-def _begins(digest: str, given: str) -> bool:
-    return len(given) >= _FEWEST_DIGITS and digest.startswith(given)

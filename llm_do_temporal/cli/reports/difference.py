@@ -18,7 +18,7 @@ from llm_do_temporal.cli.output import cost_json, dump_json, usage_json
 from llm_do_temporal.cli.reports.costs import price
 from llm_do_temporal.cli.tables import clock, width_of
 from llm_do_temporal.cli.terminal.pictures.text_lines import wrapped
-from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.cli.text import name_line, visible_block, visible_line
 from llm_do_temporal.client.differences.account import FileAccount, InvocationAccount, RunAccount
 from llm_do_temporal.client.differences.comparison import Divergence, InvocationPair, RunDifference
 from llm_do_temporal.client.differences.reader import ComparedFile, ReadDifference
@@ -107,7 +107,7 @@ def aside_lines(run: RunAccount, patch: str) -> list[str]:
     lines = ["changed aside, and not in the workshop's files:"]
     for one in run.files[:_MOST_FILES]:
         sign = "-" if one.now is None else "+" if one.base is None else "~"
-        lines.append(f"  {sign} {visible_line(one.path, _NAME_CHARS)}")
+        lines.append(f"  {sign} {name_line(one.path)}")
     if len(run.files) > _MOST_FILES:
         lines.append(f"  … {len(run.files) - _MOST_FILES} more")
     return [*lines, f"as a patch: {patch}"]
@@ -206,7 +206,9 @@ def _files(found: ReadDifference, width: int) -> list[Text]:
         pair = one.pair
         only = ", on the left alone" if pair.second is None else ", on the right alone" if pair.first is None else ""
         said = f" ({one.problem})" if one.problem else ""
-        lines += wrapped(Text(visible_line(f"  {pair.path}{only}{said}", _NAME_CHARS * 2), style="yellow"), width)
+        lines += wrapped(
+            Text(f"  {name_line(pair.path)}{only}{visible_line(said, _NAME_CHARS)}", style="yellow"), width
+        )
         shown = [line for hunk in one.lines for line in (f"@ line {hunk.old_start + 1}", *hunk.lines)]
         texts = [_changed_line(line.rstrip("\n"), width) for line in shown]
         lines += _cut(texts, _MOST_LINES * 2)

@@ -19,6 +19,7 @@ from llm_do_temporal.cli.reports.export import Exported, as_text, block_of, invo
 from llm_do_temporal.cli.terminal.run_picture import totals_line
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.redaction.shown_names import shown_value
 from llm_do_temporal.ui.content.renderer import pretty, visible
 from llm_do_temporal.ui.content.renderer import visible_line as visible_words
 
@@ -93,7 +94,8 @@ def _approval(question: Question) -> list[str]:
     texts = [f"### {_code(f'{question.id} {request.tool}, {request.place}')}", _code(request.summary)]
     texts.append(_code(verdict_line(question)))
     for name, value in request.args.items():
-        texts += [_code(name), _fenced(as_text(value))]
+        is_line = isinstance(value, str) and "\n" not in value
+        texts += [_code(name), _fenced(shown_value(value) if is_line else as_text(value))]
     if request.diff:
         texts += ["Changes:", _fenced(request.diff)]
     if question.verdict is not None and question.verdict.args != request.args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llm_do_temporal.cli.terminal.run_picture import dollars
-from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.cli.text import name_line, visible_line
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.forks.fork import ForkPlan
@@ -56,5 +56,5 @@ def _cost(known: ForkEstimate) -> str:
 
 
 def _paths(paths: tuple[str, ...]) -> str:
-    shown = ", ".join(visible_line(path, 200) for path in paths[:_SHOWN_PATHS])
+    shown = ", ".join(name_line(path) for path in paths[:_SHOWN_PATHS])
     return f"{shown} and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else shown

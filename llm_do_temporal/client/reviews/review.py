@@ -7,7 +7,7 @@ when somebody looks at it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,9 +23,10 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.changes import LayerChange
 from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.paths import name_of, parent_of
+from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
 from llm_do_temporal.policy.layers.review import ReviewManifest
 from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.redaction.shown_names import KnownNames, shown_name
 
 REVIEW_VERSION = 1
 
@@ -127,6 +128,16 @@ class Review:
         """Changes by path; a renamed file by both of its paths."""
         return {path: one for one in self.changes for path in one.change.paths}
 
+    @cached_property
+    def names(self) -> KnownNames:
+        """Names of the changes."""
+        return KnownNames(self.by_path)
+
+    @cached_property
+    def folder_names(self) -> KnownNames:
+        """Names of the folders in which something changes, and of changes: one may be a folder."""
+        return KnownNames(folder for path in self.by_path for folder in (path, *above(path)))
+
     @property
     def answer(self) -> ReviewAnswer:
         """Answer that approving agrees to now; of a decided review, the one that was given.
@@ -146,6 +157,24 @@ class Review:
         if found is None:
             raise DecisionRefused(f"'{path}' is not among the changes", next_step="Look at the review again.")
         return found
+
+    def meant(self, name: str) -> ReviewChange:
+        """Return the change that a person or a program names: by its path, or as its path is shown.
+
+        Raises DecisionRefused where there is none, or two.
+        """
+        found = self.names.meant(name)
+        if not found and self.folder_names.meant(name):
+            raise DecisionRefused(f"'{name}' is a folder", next_step=f"'{name}/' stands for all changes below it.")
+        return self.change(_single(name, found) or name)
+
+    def folder_meant(self, name: str) -> str:
+        """Return the folder that a name which ends in `/` stands for: by its path, or as its path is shown.
+
+        Raises DecisionRefused where that may be two folders.
+        """
+        given = "" if name == "./" else name.rstrip("/")
+        return _single(name, self.folder_names.meant(given)) or given.removeprefix("./")
 
     def diff(self, change: ReviewChange) -> ShownDiff:
         """Return the change with its lines, which are read now. Blocks; raises BlobsUnreachable, KeyMismatch."""
@@ -198,6 +227,18 @@ class Review:
 
     def _conflict(self, change: LayerChange) -> str:
         return next((self.conflicts[path] for path in change.paths if path in self.conflicts), "")
+
+
+def _single(name: str, found: Sequence[str]) -> str:
+    """Return the one path that a name stands for; empty: none. Raises DecisionRefused for two."""
+    if len(found) > 1:
+        told = " or ".join(f"the path {shown_name(path)}" for path in sorted(found))
+        raise DecisionRefused(
+            f"'{name}' may mean {told}",
+            next_step=f"Write './{name}' for the one whose characters are just these; the other one by a program, "
+            "in the terminal, or on the page.",
+        )
+    return found[0] if found else ""
 
 
 def _folder(path: str, changes: list[ReviewChange], folders: list[ReviewFolder]) -> ReviewFolder:

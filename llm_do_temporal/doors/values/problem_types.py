@@ -32,7 +32,7 @@ class ProblemType(NamedTuple):
 PROBLEM_TYPES = {
     403: ProblemType("The token does not allow this.", (AccessRefused,)),
     404: ProblemType("There is no such thing, or the token's owner may not know of it.", (UnknownHere,), _DOCS),
-    409: ProblemType("Somebody else was first, or it cannot be decided any more.", (DecisionRefused,), _AGAIN),
+    409: ProblemType("The decision cannot be taken.", (DecisionRefused,), _AGAIN),
     422: ProblemType("The request says something that cannot be.", (UsageError, DefinitionError), _DOCS),
     424: ProblemType("It is encrypted with a key that the server does not have.", (KeyMismatch,)),
     503: ProblemType("The Temporal server or blob store is unreachable.", (ConnectionFailed,), "Send it again later."),

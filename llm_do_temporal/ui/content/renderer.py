@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from llm_do_temporal.client.decisions import seconds_until
+from llm_do_temporal.redaction import shown_names as names
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.tally import answered
 from llm_do_temporal.ui.content.titles import entry_title, group_title, question_title, tells_more
@@ -53,6 +54,17 @@ def visible(value: object) -> Markup:
 def visible_line(value: object) -> Markup:
     """Return text on one line; hidden characters, line ends and tabs in it are written out and marked."""
     return _marked(str(value), keep="")
+
+
+def shown_name(path: str) -> Markup:
+    """Return a path as people are shown it; what is written out in it is marked."""
+    return _with_marks(names.shown_name(path))
+
+
+def shown_value(text: str) -> Markup:
+    """Return a value on one line as people are shown it; what is written out in it is marked."""
+    shown = names.shown_value(text)
+    return escape(text) if shown == text else _with_marks(shown)
 
 
 def pretty(value: object) -> str:
@@ -115,6 +127,17 @@ def _hidden_chars(run: str) -> str:
     return "".join(f'<span class="hidden-char">{_LINE_ENDS.get(char) or written_out(char)}</span>' for char in run)
 
 
+def _with_marks(shown: str) -> Markup:
+    """Return a quoted text with all that is written out in it marked."""
+    pieces = Markup("")
+    end = 0
+    for found in names.WRITTEN.finditer(shown):
+        pieces += shown[end : found.start()]
+        pieces += Markup('<span class="hidden-char">{}</span>').format(found[0])
+        end = found.end()
+    return pieces + shown[end:]
+
+
 @pass_context
 def _csrf_field(context: Context) -> Markup:
     token = context["request"].state.csrf
@@ -129,7 +152,7 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (visible, visible_line, pretty, ago, until, seconds_until, when, to, money, span)
+    filters = (visible, visible_line, shown_name, shown_value, pretty, ago, until, seconds_until, when, to, money, span)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for address in (
         run_address,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.redaction.shown_names import shown_value
 
 TITLE_CHARS = 160
 _VALUE_CHARS = 48
@@ -74,7 +75,7 @@ def request_title(tool: str, summary: str, args: Mapping[str, str], *, is_whole:
 
 
 def _told(name: str, value: str) -> str:
-    short = value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…"
+    short = shown_value(value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…")
     return f"{name} {short}" if name in _PREPOSITIONS else f"{name}: {short}"
 
 

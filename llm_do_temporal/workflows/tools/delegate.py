@@ -36,6 +36,7 @@ from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
+from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from llm_do_temporal.workflows.tools.attachments import (
     AttachmentSource,
     NamedPolicy,
@@ -307,9 +308,10 @@ def _call_question(
 ) -> ToolQuestion:
     worker, given = call.worker.name, call.shown["input"]
     paths = [attachment.path for attachment in attachments]
+    named = ", ".join(map(name_in_summary, paths))
     payload = {"worker": worker, **call.shown, "attachments": paths}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
+    summary = f"call {worker}" + (f" with {named}" if paths else "") + f": {text[:120]}"
     return ToolQuestion(
         (CapabilityUse(name="worker.call", payload=payload),),
         call.args,

@@ -32,7 +32,9 @@ from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, no
 from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, file_use, judge_path
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
+from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
@@ -63,7 +65,7 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 def _write_question(place: Place, args: dict[str, Any], tool: str, layer: WorkingLayer | None) -> ToolQuestion:
     use = file_use(tool, place, args)
-    summary = f"{tool} {place.path} ({use.payload['bytes']} bytes)"
+    summary = f"{tool} {name_in_summary(place.path)} ({use.payload['bytes']} bytes)"
     return ToolQuestion(uses=(use,), args=args, summary=summary, in_layer=layer is not None)
 
 
@@ -231,7 +233,7 @@ def _change(
     verb = activity.name.removesuffix("_file")
 
     async def change(asked: Change) -> ToolOutcome:
-        summary = f"{verb} {request.path}"
+        summary = f"{verb} {shown_name(request.path)}"
         if layer is None:
             return ToolOutcome(_written(await run_activity(activity, asked, summary=summary)))
 

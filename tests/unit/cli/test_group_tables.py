@@ -154,7 +154,7 @@ def test_nothing_of_what_is_to_be_decided_is_cut(width: int | None) -> None:
     assert [one["path"] in told for one in cells] == [True, True]
     assert "…" not in told
     is_stacked = width is not None and width < 200
-    assert ("  a1 of run-1 (keep notes)  first: harmless" in told) is is_stacked
+    assert ('  a1 of run-1 (keep notes)  first: "harmless' in told) is is_stacked
     assert any(len(line) == 60 and line.endswith("…") for line in group_lines(group, 60, 10))
 
 
@@ -171,7 +171,7 @@ def test_a_group_of_one_run_names_its_task_once() -> None:
     groups = [CallGroup(key=KEY, title="edit_file *.md in /notes", cells=each) for each in cells]
     (group,) = grouped([entry(1, group=groups[0]), entry(4, group=groups[1], worker="helper")])
     lines = group_lines(group, 80)
-    assert lines[2].startswith("  the same in all: old a b a b")
+    assert lines[2].startswith('  the same in all: old "a b a b')
     assert "  task: keep notes" in lines
     assert [line for line in lines if "path: " in line] == [
         "  a1 by boss  path: /notes/1.md",

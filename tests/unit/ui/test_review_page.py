@@ -276,7 +276,7 @@ async def test_links_folders_renames_and_modes_are_told(tmp_path: Path) -> None:
     page = await (await review_desk(tmp_path, sides).browser()).open(A1)
     assert "→ renamed old/name.txt → new-name.txt" in page.text
     assert "Not a line of it changes." in page.text
-    assert "a link to a" in page.text
+    assert 'a link to "a' in page.text
     assert "a folder after" in page.text
 
 

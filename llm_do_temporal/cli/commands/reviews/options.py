@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.redaction.shown_names import shown_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.reviews.choice import ReviewChoice
@@ -90,28 +91,20 @@ def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
     return choice
 
 
-def named_change(review: Review, name: str) -> ReviewChange:
-    """Return the change of a path as it was typed. Raises DecisionRefused."""
-    path = name if name in review.by_path else name.removeprefix("./")
-    if path not in review.by_path and any(one.startswith(f"{path}/") for one in review.by_path):
-        raise DecisionRefused(f"'{path}' is a folder", next_step=f"'{path}/' stands for all changes below it.")
-    return review.change(path)
-
-
 def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
-    path = name.removeprefix("./")
-    if path.endswith("/"):
-        return choice.with_folder(path.rstrip("/"), accepted=accepted)
-    head, colon, hunk = path.rpartition(":")
-    if colon and head in choice.review.by_path:
-        if path not in choice.review.by_path:
-            return _with_hunk(choice, choice.review.change(head), hunk, accepted=accepted)
+    review = choice.review
+    if name.endswith("/"):
+        return choice.with_folder(review.folder_meant(name), accepted=accepted)
+    head, colon, hunk = name.rpartition(":")
+    if colon and review.names.meant(head):
+        if not review.names.meant(name):
+            return _with_hunk(choice, review.meant(head), hunk, accepted=accepted)
         if not name.startswith("./"):
             raise DecisionRefused(
-                f"'{path}' is a changed file, and may mean a part of '{head}'",
-                next_step=f"Write './{path}' for the file; for the part answer in the terminal or on the page.",
+                f"'{name}' is a changed file, and may mean a part of '{head}'",
+                next_step=f"Write './{name}' for the file; for the part answer in the terminal or on the page.",
             )
-    return choice.with_change(named_change(choice.review, path), accepted=accepted)
+    return choice.with_change(review.meant(name), accepted=accepted)
 
 
 def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accepted: bool) -> ReviewChoice:
@@ -135,26 +128,26 @@ def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
 
     from llm_do_temporal.policy.layers.answer import LineComment
 
-    given = text.removeprefix("./")
-    paths = [path for path in choice.review.by_path if given.startswith(f"{path}:")]
-    if not paths:
+    heads = [text[: colon.start()] for colon in re.finditer(":", text)]
+    found = {path: head for head in heads for path in choice.review.names.meant(head)}
+    if not found:
         raise DecisionRefused(
             f"--comment '{text[:80]}' begins with no path among the changes",
             next_step="Write it like --comment 'src/a.py:12: why twice?'.",
         )
-    if len(paths) > 1:
+    if len(found) > 1:
         raise DecisionRefused(
-            f"--comment '{text[:80]}' may be about {' or '.join(repr(path) for path in paths[:3])}",
+            f"--comment '{text[:80]}' may be about {' or '.join(map(shown_name, sorted(found)[:3]))}",
             next_step="Comment on it in the terminal or on the page.",
         )
-    (path,) = paths
-    words = given[len(path) + 1 :]
+    ((path, head),) = found.items()
+    words = text[len(head) + 1 :]
     numbered = _LINE.fullmatch(words)
     line, said = (int(numbered[1]), numbered[2]) if numbered else (None, words)
     try:
         return choice.with_comment(LineComment(path=path, line=line, text=said.strip()))
     except ValidationError:
-        raise UsageError(f"the remark on '{path}' is empty, or has more than 4,000 characters") from None
+        raise UsageError(f"the remark on '{shown_name(path)}' is empty, or has more than 4,000 characters") from None
 
 
 def with_edited(choice: ReviewChoice, change: ReviewChange, text: str) -> ReviewChoice:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts, named_change, with_edited
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts, with_edited
+from llm_do_temporal.cli.options import Location, check_digest
 from llm_do_temporal.cli.tables import width_of
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, is_seen, last_shown, note_shown
-from llm_do_temporal.cli.text import say, visible_block, visible_line
+from llm_do_temporal.cli.text import name_line, say, visible_block, visible_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _UNCUT = 1_000_000
 """Width of a line in a pipe or a file."""
-_FEWEST_DIGITS = 32
-"""Shortest beginning of a question's digest that may stand for the whole of it."""
 
 
 async def review(
@@ -68,15 +66,16 @@ async def review(
     approval
         Which of several, by its id, like a3; also one that was decided.
     digest
-        Only if this is the digest of what is asked, or how it begins; --json has it.
+        Only if this is the digest of what is asked, or its first 32 digits or more; --json has it.
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
 
     options.check()
+    check_digest(digest)
     async with opened(location, "decision") as session:
         client = session.client
-        found = _chosen(await client.reviews(run), run, approval, section)
+        found = _chosen(await client.reviews(run), run, approval, section, digest or "")
         if options.answers:
             if diff or why or as_json or paths:
                 raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
@@ -94,14 +93,20 @@ async def review(
     return 0
 
 
-def _chosen(reviews: Sequence[Review], run: str, approval: str | None, section: str | None) -> list[Review]:
-    """Return the reviews that wait, of those meant; the last ones that were decided where none waits."""
+def _chosen(
+    reviews: Sequence[Review], run: str, approval: str | None, section: str | None, digest: str
+) -> list[Review]:
+    """Return the reviews that wait, of those meant; the last ones that were decided where none waits.
+
+    `digest` is how the digest of what is asked begins.
+    """
     if not reviews:
         raise UsageError(
             f"run '{run}' has asked for no review",
             next_step="A run asks for one where its worker or workshop has `review: changes`, or `start --review`.",
         )
-    meant = [one for one in reviews if approval in (None, one.question.id) and section in (None, one.section.value)]
+    named = [one for one in reviews if approval in (None, one.question.id) and section in (None, one.section.value)]
+    meant = [one for one in named if one.question.request.digest.startswith(digest)]
     if not meant:
         known = ", ".join(f"{one.question.id} ({one.section.value})" for one in reviews)
         raise UsageError(f"run '{run}' has no such review; it has {known}")
@@ -117,10 +122,6 @@ def _chosen(reviews: Sequence[Review], run: str, approval: str | None, section: 
 def _meant(found: Sequence[Review], run: str, approval: str | None, digest: str | None) -> Review:
     """Return the review that an answer is about. Raises UsageError where no single one is, or it was not looked at."""
     waiting = [one for one in found if one.question.is_open]
-    if digest is not None:
-        waiting = [
-            one for one in waiting if len(digest) >= _FEWEST_DIGITS and one.question.request.digest.startswith(digest)
-        ]
     if len(waiting) != 1:
         named = ", ".join(f"{one.question.id} ({one.section.value})" for one in waiting)
         which = (
@@ -173,7 +174,7 @@ async def _edited(choice: ReviewChoice, names: Sequence[str]) -> ReviewChoice | 
     check_editor("files", "Accept the file, or not: --accept PATH; somebody at a terminal or on the page can edit it.")
     prompter = Prompter(Console(stderr=True, highlight=False), Interrupt(), lambda: None)
     for name in names:
-        change = named_change(choice.review, name)
+        change = choice.review.meant(name)
         text = await edited_text(choice.review, change, prompter)
         if text is None:
             return None
@@ -204,20 +205,23 @@ def _wanted(reviews: Iterable[Review], paths: Sequence[str]) -> list[ReviewChang
         return [change for review in found for change in review.changes]
     wanted: dict[int, ReviewChange] = {}
     for name in paths:
-        path = name.removeprefix("./")
-        folder = path.rstrip("/")
-        inside = [
-            change
-            for review in found
-            for change in review.changes
-            if any(one == path or (path.endswith("/") and one.startswith(f"{folder}/")) for one in change.change.paths)
-        ]
+        inside = [change for review in found for change in _at(review, name)]
         if not inside:
             raise UsageError(
-                f"'{path}' is not among the changes", next_step="`review RUN` lists them; a folder ends in /."
+                f"'{name}' is not among the changes", next_step="`review RUN` lists them; a folder ends in /."
             )
         wanted |= {id(one): one for one in inside}
     return list(wanted.values())
+
+
+def _at(review: Review, name: str) -> list[ReviewChange]:
+    """Return the changes at a path, or below a folder."""
+    from llm_do_temporal.policy.layers.paths import above
+
+    if not name.endswith("/"):
+        return [review.by_path[path] for path in review.names.meant(name)]
+    folders = set(review.folder_names.meant(name.rstrip("/")))
+    return [one for one in review.changes if any(not folders.isdisjoint(above(path)) for path in one.change.paths)]
 
 
 async def _show_changes(found: Sequence[Review], paths: Sequence[str]) -> None:
@@ -243,9 +247,7 @@ async def _show_origins(client: LlmDoClient, found: Sequence[Review], paths: Seq
         for change in review.changes:
             if id(change) in wanted:
                 told = origin_lines(await read_origin(client, review, change))
-                print(
-                    visible_block("\n".join([visible_line(change.path), *(f"  {line}" for line in told)])), flush=True
-                )
+                print(visible_block("\n".join([name_line(change.path), *(f"  {line}" for line in told)])), flush=True)
 
 
 def _show_overviews(found: Sequence[Review], location: Location) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from rich.text import Text
 
 from llm_do_temporal.cli.terminal.pictures.text_lines import indented, wrapped
-from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.cli.text import name_line, visible_block, visible_line
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.contents import Preview, ShownDiff
 from llm_do_temporal.client.reviews.desk import ChangeOrigin
@@ -27,6 +27,7 @@ from llm_do_temporal.policy.layers.paths import name_of
 from llm_do_temporal.policy.layers.sections import Section
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
+from llm_do_temporal.redaction.shown_names import shown_name
 
 HUNK_DIGITS = 8
 """Beginning of a hunk's id that is shown: enough to name it by."""
@@ -49,8 +50,8 @@ _LINE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _NAME_CHARS = 200
 _SHOWN_OUTPUT_LINES = 10
 _INDENT = 4
-_Shown = Callable[[str, int], str]
-"""Returns a name on one line, at most so many characters of it, fit to be shown."""
+_Shown = Callable[[str], str]
+"""Returns a path as people are shown it."""
 _NO_END = "\\ No newline at end of file"
 
 
@@ -154,7 +155,7 @@ def tree_lines(review: Review, width: int, most: int | None = None) -> list[Text
     cut = rows if most is None or len(rows) <= most else rows[: most - 1]
     names = "\n".join([*review.layer.changes, *(one.now.target for one in review.layer.changes.values() if one.now)])
     # Looking for keys takes longer than all else; it is done name by name only where there is one.
-    shown = visible_line if remove_keys(names) != names else _visible
+    shown = name_line if remove_keys(names) != names else shown_name
     lines: list[Text] = []
     parents = [""]
     for depth, row in cut:
@@ -175,7 +176,7 @@ def change_head(change: ReviewChange, diff: ShownDiff, width: int) -> list[Text]
     """Return the lines above those of a file: the paths whole, the kind, who made the change, conflicts."""
     sign, style = _SIGNS[change.change.kind]
     old = change.change.old_path
-    paths = f"{visible_line(old)} → {visible_line(change.path)}" if old is not None else visible_line(change.path)
+    paths = f"{name_line(old)} → {name_line(change.path)}" if old is not None else name_line(change.path)
     lines = wrapped(Text(f"{sign} {paths}", style=f"bold {style}"), width)
     facts = [change.change.kind.value, *_facts(change)]
     facts += [f"+{diff.added:,} -{diff.removed:,} lines"] if diff.hunks else []
@@ -216,11 +217,11 @@ def _line(line: str, width: int) -> Iterator[Text]:
 def _row(row: ReviewFolder | ReviewChange, parent: str, depth: int, width: int, shown: _Shown) -> Text:
     margin = "  " * (depth + 1)
     if isinstance(row, ReviewFolder):
-        line = Text(f"{margin}{shown(row.path[len(parent) + 1 :] if parent else row.path, _NAME_CHARS)}/", style="bold")
+        line = Text(f"{margin}{shown(row.path[len(parent) + 1 :] if parent else row.path)}/", style="bold")
     else:
         sign, style = _SIGNS[row.change.kind]
-        old = "" if row.change.old_path is None else f" (was {shown(row.change.old_path, _NAME_CHARS)})"
-        line = Text(f"{margin}{sign} {shown(name_of(row.path), _NAME_CHARS)}", style=style)
+        old = "" if row.change.old_path is None else f" (was {shown(row.change.old_path)})"
+        line = Text(f"{margin}{sign} {shown(name_of(row.path))}", style=style)
         line.append(old).append(f"  {', '.join(_facts(row, shown))}", style="dim")
         if row.conflict:
             line.append("  conflict", style="red")
@@ -228,14 +229,7 @@ def _row(row: ReviewFolder | ReviewChange, parent: str, depth: int, width: int, 
     return line
 
 
-def _visible(text: str, limit: int) -> str:
-    """Return the beginning of a text on one line, hidden characters written out, keys left as they are."""
-    if text.isascii() and text.isprintable() and len(text) <= limit:
-        return text
-    return made_visible(text if len(text) <= limit else f"{text[: limit - 1]}…", "")
-
-
-def _facts(change: ReviewChange, shown: _Shown = visible_line) -> list[str]:
+def _facts(change: ReviewChange, shown: _Shown = name_line) -> list[str]:
     """Return sizes, permissions and targets, as far as the change is about them."""
     base, now = change.change.base, change.change.now
     if base is not None and now is not None and base.kind is not now.kind:
@@ -245,7 +239,7 @@ def _facts(change: ReviewChange, shown: _Shown = visible_line) -> list[str]:
         return []
     facts = [f"{base.mode:o} → {now.mode:o}"] if base is not None and now is not None and base.mode != now.mode else []
     if one.kind is NodeKind.LINK:
-        return [*facts, f"link to {shown(one.target, _NAME_CHARS)}"]
+        return [*facts, f"link to {shown(one.target)}"]
     if one.kind is NodeKind.FOLDER:
         return [*facts, "folder"]
     if base is not None and now is not None and base.bytes != now.bytes:
@@ -255,4 +249,4 @@ def _facts(change: ReviewChange, shown: _Shown = visible_line) -> list[str]:
 
 
 def _kind(node: LayerNode, shown: _Shown) -> str:
-    return f"link to {shown(node.target, _NAME_CHARS)}" if node.kind is NodeKind.LINK else node.kind.value
+    return f"link to {shown(node.target)}" if node.kind is NodeKind.LINK else node.kind.value

@@ -1,0 +1,161 @@
+"""Names of files as people see them: two that differ never look the same, and what is shown decides its own file."""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import combinations, product
+
+import pytest
+
+from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts
+from llm_do_temporal.cli.groups import group_lines
+from llm_do_temporal.cli.terminal.pictures.review import change_lines, overview_lines
+from llm_do_temporal.client.groups import alone, grouped
+from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.policy.groups import CallGroup
+from llm_do_temporal.redaction.shown_names import KnownNames, shown_name, shown_value
+from llm_do_temporal.ui.content import renderer
+from llm_do_temporal.ui.content.titles import entry_title
+from tests.support.workshops.layered import MemoryBlobs
+from tests.support.workshops.reviewed import NOON, NOVEL, Side, made_review
+
+PIECES = (
+    *("", "a", " ", "\u00a0", "\u3000", "\u2003", "\t", "\n", "\r", "\x1b", "\u200b", "\u202e", "\ufeff", "\u3164"),
+    *("\\", '"', "\\t", "\\n", "\\x20", "\\x0a", "\\x1b", "\\u200b", "\\u202e", "\\\\n", "\\xa0", "\U000e0041"),
+    *("\\U000e0041", "e\u0301", "\u00e9", "\\u0301", "\u212b", "\u00c5", "\u1100\u1161", "\uac00", "\ufe0f", "'"),
+)
+NAMES = sorted({"".join(parts) for parts in product(PIECES, repeat=3)} - {""})
+ALIKE = [
+    ("d\u200b.txt", "d\\u200b.txt"),
+    ("c", "c "),
+    (" ", "  "),
+    ("a b", "a  b"),
+    ("a b", "a\u00a0b"),
+    ("x\n", "x\\n"),
+    ("x\n", "x\\x0a"),
+    ("x\t", "x\\t"),
+    ("e\u0301", "\u00e9"),
+    ('"d"', "d"),
+    ('"d\\u200b"', "d\u200b"),
+    ("\\\n", "\\\\n"),
+]
+
+
+def seen(shown: str) -> str:
+    """Return what a person makes of a text on a page: blanks are one, and a letter with its mark is one letter."""
+    return unicodedata.normalize("NFC", " ".join(shown.split()))
+
+
+def review_of(*names: str, sides: tuple[Side, Side] = (None, "1\n")) -> Review:
+    return made_review(MemoryBlobs(), {f"files/Y/{name}": sides for name in names})
+
+
+def accepted(review: Review, **options: tuple[str, ...]) -> set[str]:
+    choice = chosen_parts(review, ReviewOptions(**options))  # pyright: ignore[reportArgumentType]
+    return {one.path for one in review.changes if choice.state(one) != "not accepted"}
+
+
+@pytest.mark.parametrize("write", [shown_name, shown_value], ids=["name", "value"])
+def test_of_many_names_no_two_look_the_same(write: type[str]) -> None:
+    shown = {name: write(name) for name in NAMES}
+    assert len({seen(one) for one in shown.values()}) == len(shown) > 20_000
+    assert all(one.isprintable() for one in shown.values())
+    assert not [one for one in shown.values() if any(char.isspace() and char != " " for char in one)]
+
+
+def test_what_is_shown_of_many_names_means_that_name() -> None:
+    known = KnownNames(NAMES)
+    for name in NAMES:
+        meant = known.meant(shown_name(name))
+        assert name in meant
+        assert len(meant) == 1 or shown_name(name) in NAMES
+        assert known.meant(f"./{name}") == [name]
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("path", ["a.txt", "files/A b/ü-é.py", "日本語/🎉.md", "-x", "it's", 'a"b', "[x]{y}*", "✔️.md"])
+def test_an_ordinary_name_is_shown_as_it_is(path: str) -> None:
+    assert shown_name(path) == shown_value(path) == renderer.shown_name(path).striptags() == path
+
+
+@pytest.mark.parametrize("pair", ALIKE, ids=ascii)
+def test_two_files_of_a_review_never_look_the_same(pair: tuple[str, str]) -> None:
+    pictures: list[set[str]] = []
+    for name in pair:
+        review = review_of(name)
+        (change,) = review.changes
+        lines = [overview_lines(review, 200), change_lines(change, review.diff(change), 200)]
+        pictures.append({seen("\n".join(line.plain for line in one)) for one in lines})
+        assert shown_name(name) in lines[0][-1].plain
+        assert shown_name(f"files/Y/{name}") in lines[1][0].plain
+        marked = renderer.shown_name(change.path)
+        assert marked.striptags() == shown_name(change.path)
+        pictures[-1].add(seen(marked))
+    assert not pictures[0] & pictures[1]
+
+
+@pytest.mark.parametrize("pair", ALIKE, ids=ascii)
+def test_the_shown_name_accepts_and_rejects_its_own_file(pair: tuple[str, str]) -> None:
+    review = review_of(*pair)
+    for name, other in (pair, pair[::-1]):
+        path, kept = f"files/Y/{name}", f"files/Y/{other}"
+        typed = shown_name(path)
+        if typed in review.by_path and typed != path:
+            with pytest.raises(DecisionRefused, match="may mean"):
+                accepted(review, accept=(typed,))
+            continue
+        assert accepted(review, accept=(typed,)) == {path}
+        assert accepted(review, accept=("files/",), reject=(typed,)) == {kept}
+        choice = chosen_parts(review, ReviewOptions(comment=(f"{typed}:1: why?",)))
+        assert [(one.path, one.line, one.text) for one in choice.comments] == [(path, 1, "why?")]
+        assert review.meant(f"./{path}").path == path
+
+
+def test_a_name_that_may_mean_two_files_is_refused_with_both() -> None:
+    review = review_of("d\u200b.txt", '"d\\u200b.txt"')
+    with pytest.raises(DecisionRefused) as refused:
+        accepted(review, accept=('files/Y/"d\\u200b.txt"',))
+    assert 'files/Y/"d\\u200b.txt"' in refused.value.message
+    assert 'files/Y/"\\"d\\\\u200b.txt\\""' in refused.value.message
+    assert accepted(review, accept=('./files/Y/"d\\u200b.txt"',)) == {'files/Y/"d\\u200b.txt"'}
+
+
+def test_the_shown_name_of_a_folder_and_of_a_part_means_these() -> None:
+    sides = {f"{name}/n.txt": (NOVEL, NOVEL.replace("line 5\n", "5\n")) for name in ("d\u200b", "d\\u200b")}
+    review = made_review(MemoryBlobs(), sides)
+    assert accepted(review, accept=('"d\\u200b"/',)) == {"d\u200b/n.txt"}
+    assert accepted(review, accept=('"d\\\\u200b"/',)) == {"d\\u200b/n.txt"}
+    (hunk,) = review.diff(review.changes[0]).hunks
+    assert accepted(review, accept=(f'"d\\u200b"/n.txt:{hunk.id[:8]}',)) == {"d\u200b/n.txt"}
+    with pytest.raises(DecisionRefused, match="is a folder"):
+        accepted(review, accept=('"d\\u200b"',))
+
+
+def asked(name: str, number: int) -> InboxEntry:
+    group = CallGroup(key="0" * 32, title=f"send in /{name}", cells={"to": name})
+    facts = {"run": "run-1", "run_worker": "boss", "started_by": "", "worker": "boss", "path": "main", "tool": "send"}
+    facts |= {"summary": "send", "task": "", "id": f"a{number}", "digest": f"d{number}"}
+    return InboxEntry(**facts, asked_at=NOON, deadline=None, votes=0, quorum=1, approvers=(), group=group)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("pair", ALIKE, ids=ascii)
+def test_two_values_of_a_group_never_look_the_same(pair: tuple[str, str]) -> None:
+    both = [asked(name, number) for number, name in enumerate(pair)]
+    (group,) = grouped(both)
+    rows = group_lines(group, None)[-2:]
+    assert len({seen(row.replace("a0", "").replace("a1", "")) for row in rows}) == 2
+    titles = [group_lines(alone(one), None)[0] for one in both]
+    assert len({seen(renderer.visible_line(entry_title(one)).striptags()) for one in both}) == 2
+    assert titles == titles[:1] * 2  # a call alone is called by its summary
+    heads = {seen(group_lines(grouped([one])[0], None)[0]) for one in both}
+    assert len(heads) == 2
+
+
+def test_all_pairs_of_short_names_are_told_apart_by_what_is_typed() -> None:
+    short = [name for name in NAMES if len(name) <= 2][:120]
+    known = KnownNames(short)
+    for one, other in combinations(short, 2):
+        assert shown_name(one) != shown_name(other)
+        assert known.meant(shown_name(one)) != known.meant(shown_name(other))
