@@ -54,7 +54,7 @@ class CallAnswer(StrEnum):
     REMEMBERED = "remembered"
     """A decision that was remembered, or a rule, answered it: no person looked at this call."""
     PROGRAM = "program"
-    """A program that has a token decided, or a workflow handed on what somebody is said to have decided."""
+    """A program that has a token decided, a workflow handed it on, or a signal named nobody: perhaps no person looked."""
     EXPIRED = "expired"
     """Time that ran out before anybody decided."""
     NONE = "none"
@@ -115,7 +115,7 @@ class PastCall:
             return CallAnswer.EXPIRED
         if verdict.door not in ("signal", "update"):
             return CallAnswer.REMEMBERED
-        if verdict.by.startswith(PROGRAM) or verdict.via == _NEXUS:
+        if not verdict.by or verdict.by.startswith(PROGRAM) or verdict.via == _NEXUS:
             return CallAnswer.PROGRAM
         answers = {DecisionKind.APPROVE: CallAnswer.APPROVED, DecisionKind.MODIFY: CallAnswer.MODIFIED}
         return answers.get(verdict.decision, CallAnswer.REJECTED)
@@ -133,7 +133,7 @@ class PastCall:
 
     @property
     def by(self) -> str:
-        """Name of the person who decided last; empty where none did, or gave none."""
+        """Name of the person who decided last; empty where none did."""
         verdict = self.question.verdict
         return verdict.by if verdict is not None and self.answer.is_of_person else ""
 

@@ -183,15 +183,16 @@ def _tried_entry(entry: AllowEntry, policy: Policy, past: Sequence[PastCall]) ->
 
 def answer_in_words(past: PastCall) -> str:
     """Return what a person said about a past call."""
+    verdict = past.question.verdict
+    has_name = verdict is not None and verdict.by
     words = {
         CallAnswer.REMEMBERED: "answered by what was remembered",
-        CallAnswer.PROGRAM: "answered by a program",
+        CallAnswer.PROGRAM: "answered by a program" if has_name else "answered without a name",
         CallAnswer.EXPIRED: "nobody decided in time",
         CallAnswer.NONE: "no answer",
     }
     if past.answer in words:
         return words[past.answer]
     said = {CallAnswer.APPROVED: "approved", CallAnswer.REJECTED: "rejected", CallAnswer.MODIFIED: "changed"}
-    verdict = past.question.verdict
     note = f": {verdict.note}" if verdict is not None and verdict.note else ""
-    return f"{said[past.answer]} by {past.by or 'somebody'}{note}"
+    return f"{said[past.answer]} by {past.by}{note}"

@@ -45,7 +45,7 @@ async def calls_in(name: str) -> tuple[PastCall, ...]:
     [
         ("approval-by-signal/run-1", ["approved"]),
         ("modify/run-1", ["modified"]),
-        ("remembered/run-1", ["rejected", "remembered", "approved"]),
+        ("remembered/run-1", ["rejected", "remembered", "program"]),
         ("deadline/run-1", ["expired", "expired"]),
         ("quorum/run-1", ["modified"]),
     ],

@@ -151,8 +151,10 @@ def test_an_example_that_differs_by_its_link_alone_is_left_out() -> None:
     assert learned.entry.not_match == ()
 
 
-def test_what_a_program_decided_teaches_nothing_and_its_refusal_speaks_against() -> None:
-    program = {"by": "program:bot", "via": "http"}
+@pytest.mark.parametrize("program", [{"by": "program:bot", "via": "http"}, {"by": ""}], ids=["program", "no name"])
+def test_what_a_program_or_nobody_with_a_name_decided_teaches_nothing_and_its_refusal_speaks_against(
+    program: dict[str, str],
+) -> None:
     assert figures(advice_on(several(NOTES, verdict=program), TODAY)) == (0, 0, 0, 0)
     mixed = [*several(NOTES[:2]), *several(NOTES[2:], first=10, verdict=program)]
     assert figures(advice_on(mixed, TODAY)) == (0, 2, 2, 0)
