@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.encodings import CONVERT_STEP, decoded, wrong_place
+from llm_do_temporal.storage.snapshots import bytes_of
 
 
 def read_given(path: Path, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
-    """Return the text of a file, with plain newlines. Raises UsageError, in which `what` names the file."""
+    """Return the text of a file, with plain newlines. Raises UsageError, in which `what` names the file.
+
+    A pipe without a name, like that of `<(command)`, is read to its end.
+    """
     try:
-        with path.open("rb") as file:
+        if Path(os.path.realpath(path)).is_fifo():
+            raise UsageError(
+                f"{what} is a named pipe, and nobody may ever write to it",
+                next_step="Name a file, or give what the pipe holds as <(cat PIPE).",
+            )
+        # A read of some files of the kernel waits for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            os.set_blocking(descriptor, not stat.S_ISREG(os.fstat(descriptor).st_mode))
             return read_stream(file, what, most=most)
     except OSError as error:
         raise UsageError(
@@ -25,7 +39,7 @@ def read_given(path: Path, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
 
 def read_stream(file: BinaryIO, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
     """Return the text of an open file or pipe, with plain newlines. Raises UsageError, and OSError."""
-    data = file.read(most + 1)
+    data = bytes_of(file.read(most + 1))
     if len(data) > most:
         raise UsageError(f"{what} has more than {most} bytes", next_step="Give long text as a file: -a FILE.")
     try:

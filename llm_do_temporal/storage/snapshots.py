@@ -7,6 +7,7 @@ Must not decide which files a worker accepts.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -90,8 +91,15 @@ Look = Callable[[Attachment, bytes], None]
 """Takes an attachment and all of its bytes, as they are stored."""
 
 
+class UnreadableFile(OSError):
+    """A file that is open, and whose bytes cannot be read."""
+
+
 class _Watched:
-    """Reader that remembers the beginning of the stored bytes, as the file may be another one by now."""
+    """Reader that remembers the beginning of the stored bytes, as the file may be another one by now.
+
+    It tells what is wrong with the file from what is wrong with the store: it raises UnreadableFile.
+    """
 
     def __init__(self, reader: Readable, most: int) -> None:
         self._reader = reader
@@ -99,9 +107,19 @@ class _Watched:
         self.seen = bytearray()
 
     def read(self, size: int, /) -> bytes:
-        data = self._reader.read(size)
+        try:
+            data = bytes_of(self._reader.read(size))
+        except OSError as error:
+            raise UnreadableFile(error.errno, error.strerror) from error
         self.seen += data[: self._most - len(self.seen)]
         return data
+
+
+def bytes_of(read: bytes | None) -> bytes:
+    """Return what a read has given. Raises BlockingIOError where it gave nothing, and it is not the end of the file."""
+    if read is None:
+        raise BlockingIOError(errno.EAGAIN, "it has no bytes to read now")
+    return read
 
 
 def named_type(name: str) -> str | None:
@@ -131,7 +149,10 @@ def suffix_of(media_type: str) -> str:
 
 
 def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int, look: Look | None = None) -> Attachment:
-    """Store all that `reader` gives, as the attachment called `path`. Raises BlobTooLarge past `max_bytes`."""
+    """Store all that `reader` gives, as the attachment called `path`.
+
+    Raises BlobTooLarge past `max_bytes`, and UnreadableFile.
+    """
     watched = _Watched(reader, SNIFFED_BYTES if look is None else max(SNIFFED_BYTES, max_bytes))
     sha256, size = blobs.put_stream(watched, max_bytes)
     media_type = guess_media_type(path, bytes(watched.seen[:SNIFFED_BYTES]))
@@ -151,7 +172,7 @@ def snapshot_host_files(
 ) -> tuple[Attachment, ...]:
     """Copy files of the person who starts a run; an attachment goes by its file's name. Each file is read once.
 
-    Raises UsageError, with the path as it was typed, for one that is missing, empty or not a file, and
+    Raises UsageError, with the path as it was typed, for one that is missing, empty, unreadable or not a file, and
     where all together have more than `max_total_bytes`. Files that `were_sent` lie where their sender has no business
     to know: an error has their names alone.
     """
@@ -180,6 +201,8 @@ def _snapshot_host_file(
             f"the file '{shown}' is too large to attach: all files together may have {max_total_bytes} bytes",
             next_step="Attach fewer or smaller files.",
         ) from error
+    except UnreadableFile as error:
+        raise UsageError(f"the file '{shown}' cannot be read: {error.strerror}") from error
     if attachment.bytes == 0:
         raise UsageError(f"the file '{shown}' is empty; attach one with content")
     return attachment

@@ -48,13 +48,37 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, read: Callable[[P
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_a_pipe_is_read_to_its_end_with_plain_newlines(tmp_path: Path, encoding: str) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=("ü\r\n1\r2\n".encode(encoding),))
+def test_a_pipe_without_a_name_is_read_to_its_end_with_plain_newlines(encoding: str) -> None:
+    out, into = os.pipe()
+    text = "ü\r\n1\r2\n" * 50_000
+
+    def write() -> None:
+        with os.fdopen(into, "wb") as file:
+            file.write(text.encode(encoding))
+
+    writer = threading.Thread(target=write)
     writer.start()
-    assert read_given(pipe, "the pipe") == "ü\n1\n2\n"
+    assert read_given(Path(f"/dev/fd/{out}"), "the pipe") == "ü\n1\n2\n" * 50_000
     writer.join()
+    os.close(out)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_named_pipe_is_refused_at_once_though_nobody_writes_to_it(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(UsageError, match=f"{name}'.* is a named pipe, and nobody may ever write to it"):
+            read(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_file_whose_reading_fails_is_named(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    (tmp_path / "memory").symlink_to("/proc/self/mem")
+    with pytest.raises(UsageError, match=r"memory'.* cannot be read: Input/output error"):
+        read(tmp_path / "memory")
 
 
 def test_as_many_bytes_as_are_allowed_are_read_whole(tmp_path: Path) -> None:

@@ -11,7 +11,13 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.local import LocalBlobStore
-from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type, snapshot_host_files
+from llm_do_temporal.storage.snapshots import (
+    SNIFFED_BYTES,
+    UnreadableFile,
+    copy_into,
+    guess_media_type,
+    snapshot_host_files,
+)
 
 PDF, PNG = b"%PDF-1.7\n", b"\x89PNG\r\n\x1a\n"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -101,6 +107,7 @@ def test_a_person_may_attach_through_a_link(tmp_path: Path, blobs: LocalBlobStor
         ("empty.txt", "the file '{path}' is empty"),
         ("file.txt/x", "the file '{path}' cannot be opened: Not a directory"),
         ("dangling", "there is no file '{path}'"),
+        ("memory", "the file '{path}' cannot be read: Input/output error"),
     ],
 )
 def test_what_cannot_be_attached_is_named_as_it_was_typed(
@@ -111,6 +118,7 @@ def test_what_cannot_be_attached_is_named_as_it_was_typed(
     Path("file.txt").write_text("text")
     Path("empty.txt").touch()
     Path("dangling").symlink_to("nowhere")
+    Path("memory").symlink_to("/proc/self/mem")
     os.mkfifo("fifo")
     for typed in (Path(name), tmp_path / name):
         with pytest.raises(UsageError) as wrong:
@@ -119,6 +127,14 @@ def test_what_cannot_be_attached_is_named_as_it_was_typed(
         with pytest.raises(UsageError) as sent:
             snapshot_host_files([typed], blobs, 100, were_sent=True)
         assert says.format(path=typed.name) in str(sent.value)
+
+
+def test_a_read_that_gives_nothing_and_is_no_end_is_an_unreadable_file(blobs: LocalBlobStore) -> None:
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    with os.fdopen(out, "rb") as file, pytest.raises(UnreadableFile, match="it has no bytes to read now"):
+        copy_into(blobs, file, path="a.txt", max_bytes=100)
+    os.close(into)
 
 
 @pytest.mark.parametrize(
