@@ -11,6 +11,7 @@ from typing import Any
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.contents import ShownDiff
 from llm_do_temporal.client.reviews.desk import decide_review, read_origin
+from llm_do_temporal.client.reviews.parts import check_parts
 from llm_do_temporal.client.reviews.patch import read_patch
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.doors.principal import Principal
@@ -101,26 +102,24 @@ def _answer(review: Review, parts: ReviewParts) -> ReviewAnswer | None:
     if parts.note:
         return None
     choice = ReviewChoice(review, rest=parts.rest)
-    choice = choice.with_all() if parts.all else choice
-    for accepted, names in ((True, parts.accept), (False, parts.reject)):
-        for name in names:
-            choice = _with_name(choice, name, accepted=accepted)
+    accept = [review.exact_name(name) for name in parts.accept]
+    choice = (choice.with_all() if parts.all else choice).with_names(accept, accepted=True)
+    in_part, edited = list[str](), list[str]()
     for path, ids in parts.hunks.items():
         change = review.meant(path)
         review.contents.check_hunks(change.change, ids)
         choice = choice.with_hunks(change, ids, [hunk.id for hunk in review.diff(change).hunks])
+        in_part += [change.path] if ids else []
     for path, text in parts.edits.items():
-        choice = choice.with_edit(review.meant(path), review.contents.keep(text))
+        path = review.meant(path).path
+        choice = choice.with_edit(review.change(path), review.contents.keep(text))
+        edited.append(path)
+    choice = choice.with_names([review.exact_name(name) for name in parts.reject], accepted=False)
     for comment in parts.comments:
         path = review.meant(comment.path).path
         choice = choice.with_comment(comment.model_copy(update={"path": path}))
+    check_parts(choice, everything=parts.all, accept=accept, in_part=in_part, edited=edited)
     return choice.answer()
-
-
-def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
-    if name.endswith("/"):
-        return choice.with_folder(choice.review.folder_meant(name), accepted=accepted)
-    return choice.with_change(choice.review.meant(name), accepted=accepted)
 
 
 async def _review(service: DoorService, who: Principal, run: str, question: str) -> Review:

@@ -147,6 +147,14 @@ WRONG: list[tuple[int, dict[str, Any]]] = [
     (422, {"edits": {"a.txt": 3}}),
     (422, {"rest": "burn", "all": True}),
     (422, {"comments": [{"path": "a.txt", "line": 0, "text": "x"}]}),
+    (422, {"all": True, "accept": ["a.txt"]}),
+    (422, {"all": True, "accept": ["sub/"]}),
+    (422, {"all": True, "reject": ["/"]}),
+    (422, {"accept": ["sub"], "reject": ["sub/"]}),
+    (422, {"accept": ["a.txt", "sub/b.txt"], "reject": ["sub"]}),
+    (422, {"accept": ["a.txt"], "reject": ["a.txt"]}),
+    (422, {"all": True, "edits": {"a.txt": "ho"}, "reject": ["a.txt"]}),
+    (422, {"all": True, "edits": {"sub/b.txt": "ho"}, "reject": ["sub"]}),
     (409, {"accept": ["../a.txt"]}),
     (409, {"accept": ["/a.txt"]}),
     (409, {"accept": ["a.txt\0"]}),
@@ -168,6 +176,11 @@ async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
         assert (refused.status, bool(refused.body["detail"])) == (status, True), (parts, refused.body)
         title = "The decision cannot be taken." if status == 409 else "The request says something that cannot be."
         assert refused.body["title"] == title
+    changed = await ada.ask("GET", f"/runs/{run}/reviews/{head['id']}/change", params={"path": "old.txt"})
+    hunks = {"old.txt": [changed.body["hunks"][0]["id"]]}
+    for parts in ({"accept": ["old.txt"]}, {"all": True, "reject": ["old.txt"]}, {"edits": {"old.txt": "ho"}}):
+        refused = await answer(ada, run, head, **parts, hunks=hunks)
+        assert (refused.status, "'old.txt' is accepted" in refused.body["detail"]) == (422, True), refused.body
     assert (await ada.ask("GET", f"/runs/{run}/reviews")).body == [head]
     assert not (place.folder / "a.txt").exists()
     other = program(place, "other")

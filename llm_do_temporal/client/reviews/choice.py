@@ -10,8 +10,12 @@ from typing import Literal
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.layers.answer import ALL, LineComment, ReviewAnswer, named
+from llm_do_temporal.policy.layers.changes import joined, needing
 from llm_do_temporal.policy.layers.nodes import NodeKind
-from llm_do_temporal.policy.layers.paths import above, lies_below
+from llm_do_temporal.policy.layers.paths import above
+
+_MOST_LISTED = 5
+"""Paths that one sentence names."""
 
 
 @dataclass(frozen=True)
@@ -46,45 +50,54 @@ class ReviewChoice:
         return self.with_changes([change], accepted=accepted)
 
     def with_changes(self, changes: Iterable[ReviewChange], *, accepted: bool) -> ReviewChoice:
-        """Return the choice with all these changes accepted as a whole, or none of them at all."""
+        """Return the choice with all these changes accepted as a whole, or none of them at all.
+
+        What they need is accepted with them, but for conflicts. With a folder that is not accepted nothing of all that
+        is in it is, nor what needs that.
+        """
         paths = frozenset(path for change in changes for path in change.change.paths)
-        return replace(
-            self,
-            whole=self.whole | paths if accepted else self.whole - paths,
-            parts={path: ids for path, ids in self.parts.items() if path not in paths},
-            edits={path: blob for path, blob in self.edits.items() if path not in paths},
-        )
+        if not accepted:
+            return self._with_paths(frozenset(needing(self.review.layer, paths)), accepted=False)
+        return self._with_paths(paths, accepted=True)._with_needed(paths)
+
+    def with_ticked(self, change: ReviewChange, *, ticked: bool) -> ReviewChoice:
+        """Return the choice with this one change accepted as a whole, or not at all.
+
+        What it needs, and what needs it, is left as it is: such a choice may be none that can be sent.
+        """
+        return self._with_paths(frozenset(change.change.paths), accepted=ticked)
+
+    def with_names(self, names: Iterable[str], *, accepted: bool) -> ReviewChoice:
+        """Return the choice with all that is named accepted, or nothing of it: PATH, or FOLDER/ with all below it.
+
+        A folder accepts no conflict. Raises DecisionRefused for a name that stands for no change.
+        """
+        chosen: dict[str, ReviewChange] = {}
+        for name in names:
+            chosen |= {one.path: one for one in self.review.named(name, accepted=accepted)}
+        return self.with_changes(chosen.values(), accepted=accepted)
 
     def with_folder(self, folder: str, *, accepted: bool) -> ReviewChoice:
         """Return the choice with all changes below a folder accepted that are no conflicts, or with none at all.
 
         Raises DecisionRefused where there are none.
         """
-        inside = [one for one in self.review.changes if one.path == folder or lies_below(one.path, folder)]
-        if not inside:
-            raise DecisionRefused(f"'{folder}/' has no changes", next_step="Look at the review again.")
-        chosen = [one for one in inside if not (accepted and one.conflict)]
-        if not chosen:
-            raise DecisionRefused(
-                f"all that changed in '{folder}/' was changed by somebody else meanwhile",
-                next_step="Accept each of these files by its name.",
-            )
-        return self.with_changes(chosen, accepted=accepted)
+        return self.with_names([f"{folder}/"], accepted=accepted)
 
     def with_hunks(self, change: ReviewChange, ids: Collection[str], known: Collection[str]) -> ReviewChoice:
         """Return the choice with these hunks of a change and no others; `known` are all that it has, in order."""
         chosen = tuple(one for one in known if one in ids)
         if len(chosen) in (0, len(known)):
-            return self.with_change(change, accepted=bool(chosen))
-        emptied = self.with_change(change, accepted=False)
+            return self.with_ticked(change, ticked=bool(chosen))
+        emptied = self.with_ticked(change, ticked=False)
         return replace(emptied, parts={**emptied.parts, change.path: chosen})
 
     def with_edit(self, change: ReviewChange, blob: str) -> ReviewChoice:
         """Return the choice with a file accepted as a person has edited it. Raises DecisionRefused for no file."""
         if change.change.now is None or change.change.now.kind is not NodeKind.FILE:
             raise DecisionRefused(f"'{change.path}' is no file that could be edited")
-        emptied = self.with_change(change, accepted=False)
-        return replace(emptied, edits={**emptied.edits, change.path: blob})
+        accepted = self.with_change(change, accepted=True)
+        return replace(accepted, whole=accepted.whole - {change.path}, edits={**accepted.edits, change.path: blob})
 
     def with_comment(self, comment: LineComment) -> ReviewChoice:
         """Return the choice with a remark on a changed file. Raises DecisionRefused for another one."""
@@ -99,10 +112,32 @@ class ReviewChoice:
             return "in part"
         return "accepted" if change.path in self.whole else "not accepted"
 
+    @property
+    def taken_along(self) -> frozenset[str]:
+        """Paths that are not accepted, and that an answer would accept all the same: something accepted needs them."""
+        chosen = self._chosen
+        return frozenset(joined(self.review.layer, chosen) - chosen)
+
+    def with_taken_along(self) -> ReviewChoice:
+        """Return the choice with all accepted that is made in fact where it is sent as it is."""
+        return replace(self, whole=self.whole | self.taken_along)
+
     def answer(self) -> ReviewAnswer:
         """Return the answer, with folders in place of all that is in them.
 
         Raises DecisionRefused for an answer that would accept anything else than this choice.
+        """
+        if along := self.taken_along:
+            raise DecisionRefused(
+                f"what is accepted cannot be made without {listed(along)}",
+                next_step="Accept these by name, too, or leave out what needs them.",
+            )
+        return self.draft()
+
+    def draft(self) -> ReviewAnswer:
+        """Return the answer of a choice that is not made yet: it may lack changes that are taken along.
+
+        Raises DecisionRefused for one that names other changes than this choice.
         """
         answer = ReviewAnswer(
             changes=self.review.shown.section.digest,
@@ -116,6 +151,24 @@ class ReviewChoice:
         if accepted != self.whole.intersection(self.review.layer.changes).difference(self.parts, self.edits):
             raise DecisionRefused("the answer would accept other changes than were chosen", next_step="Name each file.")
         return answer
+
+    @property
+    def _chosen(self) -> frozenset[str]:
+        return frozenset(self.review.layer.changes.keys() & {*self.whole, *self.parts, *self.edits})
+
+    def _with_paths(self, paths: frozenset[str], *, accepted: bool) -> ReviewChoice:
+        return replace(
+            self,
+            whole=self.whole | paths if accepted else self.whole - paths,
+            parts={path: ids for path, ids in self.parts.items() if path not in paths},
+            edits={path: blob for path, blob in self.edits.items() if path not in paths},
+        )
+
+    def _with_needed(self, paths: frozenset[str]) -> ReviewChoice:
+        """Return the choice with all accepted that these paths need and that is no conflict."""
+        needed = joined(self.review.layer, paths).difference(self._chosen)
+        free = {path for path in needed if not self.review.by_path[path].conflict}
+        return replace(self, whole=self.whole | free)
 
     def _accept(self) -> tuple[str, ...]:
         changed, conflicts = self.review.layer.changes.keys(), self.review.conflicts.keys()
@@ -131,3 +184,9 @@ class ReviewChoice:
             whole = [folder for folder in (path, *above(path)) if folder not in split and sizes[folder] > 1]
             accept[f"{whole[-1]}/" if whole else named(path)] = None
         return tuple(accept)
+
+
+def listed(paths: Collection[str]) -> str:
+    """Return the first of the paths, quoted, for a sentence."""
+    named = ", ".join(f"'{path}'" for path in sorted(paths)[:_MOST_LISTED])
+    return f"{named} and {len(paths) - _MOST_LISTED} more" if len(paths) > _MOST_LISTED else named

@@ -6,6 +6,7 @@ when somebody looks at it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -176,6 +177,28 @@ class Review:
         given = "" if name == "./" else name.rstrip("/")
         return _single(name, self.folder_names.meant(given)) or given.removeprefix("./")
 
+    def exact_name(self, name: str) -> str:
+        """Return the path that a name stands for, of a folder that ends in `/` with that. Raises DecisionRefused."""
+        return f"{self.folder_meant(name)}/" if name.endswith("/") else self.meant(name).path
+
+    def named(self, name: str, *, accepted: bool) -> list[ReviewChange]:
+        """Return the changes that a name stands for: PATH, or FOLDER/ with all below it, `/` with everything.
+
+        A folder stands for no conflict where it is `accepted`. Raises DecisionRefused where there is no such change.
+        """
+        if not name.endswith("/"):
+            return [self.change(name)]
+        inside = self._inside(name.rstrip("/"))
+        if not inside:
+            raise DecisionRefused(f"'{name}' has no changes", next_step="Look at the review again.")
+        chosen = [one for one in inside if not (accepted and one.conflict)]
+        if not chosen:
+            raise DecisionRefused(
+                f"all that changed in '{name}' was changed by somebody else meanwhile",
+                next_step="Accept each of these files by its name.",
+            )
+        return chosen
+
     def diff(self, change: ReviewChange) -> ShownDiff:
         """Return the change with its lines, which are read now. Blocks; raises BlobsUnreachable, KeyMismatch."""
         return self.contents.diff(change.change)
@@ -224,6 +247,18 @@ class Review:
                 continue
             told = change.as_json()
             yield told | _diff_json(self.diff(change)) if lines else told
+
+    def _inside(self, folder: str) -> list[ReviewChange]:
+        """Return the changes of a folder and of all below it; a renamed file is in the folders of both of its paths."""
+        if not folder:
+            return list(self.changes)
+        start, end = (bisect_left(self._paths, folder + char) for char in ("/", "0"))
+        paths = [*([folder] if folder in self.by_path else []), *self._paths[start:end]]
+        return list({change.path: change for change in map(self.by_path.__getitem__, paths)}.values())
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return sorted(self.by_path)
 
     def _conflict(self, change: LayerChange) -> str:
         return next((self.conflicts[path] for path in change.paths if path in self.conflicts), "")

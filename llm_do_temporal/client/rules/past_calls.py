@@ -54,7 +54,7 @@ class CallAnswer(StrEnum):
     REMEMBERED = "remembered"
     """A decision that was remembered, or a rule, answered it: no person looked at this call."""
     PROGRAM = "program"
-    """A program that has a token decided, a workflow handed it on, or a signal named nobody: perhaps no person looked."""
+    """A program with a token decided, a workflow handed it on, or a signal named nobody: who looked is not known."""
     EXPIRED = "expired"
     """Time that ran out before anybody decided."""
     NONE = "none"

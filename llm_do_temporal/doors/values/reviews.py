@@ -114,7 +114,7 @@ class ChangedLines(ChangedFile):
 class ReviewParts(RequestBody):
     """Answer to a review, change by change. What it does not accept is not accepted.
 
-    `all` comes first, then `accept`, then `reject`, then single hunks and edits.
+    `all` comes first, then `accept`, single hunks and edits; `reject` comes last, and no order of names counts.
     """
 
     all: bool = False
@@ -122,7 +122,7 @@ class ReviewParts(RequestBody):
     accept: _Paths = ()
     """Paths that are accepted; one that ends in `/` stands for all below it that is no conflict."""
     reject: _Paths = ()
-    """Paths, or folders with `/`, that are not."""
+    """Paths, or folders with `/`, that are not: of a folder nothing that is in it, also where its own path is named."""
     hunks: Annotated[dict[_Path, Annotated[tuple[str, ...], Field(max_length=MAX_PATHS)]], Field(max_length=1_000)] = (
         Field(default_factory=dict)
     )

@@ -81,6 +81,22 @@ def joined(layer: Layer, paths: Iterable[str]) -> set[str]:
     return found
 
 
+def needing(layer: Layer, paths: Iterable[str]) -> set[str]:
+    """Return the paths, and all that is not accepted where they are not.
+
+    All that is in a folder among them, whatever has changed of the folder itself; both paths of a renamed file; the
+    folders that go with a file in them.
+    """
+    needs = Needs(layer)
+    waiting, found = [one for path in paths for one in (path, *needs.inside(path))], set[str]()
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += needs.of_others(path)
+    return found
+
+
 class Needs:
     """Paths that changes of a layer need: what must be accepted together."""
 
@@ -96,17 +112,44 @@ class Needs:
 
         Raises DecisionRefused for a path that has not changed.
         """
+        entry = self._entry(path)
+        found = self._partner(path)
+        if entry.now is not None:
+            found |= {one for one in above(path) if one in self._entries and _becomes_folder(self._entries[one])}
+        if _folder_goes(entry):
+            found |= set(self._below(path))
+        return found
+
+    def of_others(self, path: str) -> set[str]:
+        """Return the paths that need this one themselves. Raises DecisionRefused for a path that has not changed."""
+        entry = self._entry(path)
+        found = self._partner(path)
+        if _becomes_folder(entry):
+            found |= {one for one in self._below(path) if self._entries[one].now is not None}
+        return found | {one for one in above(path) if one in self._entries and _folder_goes(self._entries[one])}
+
+    def inside(self, path: str) -> list[str]:
+        """Return all changed paths below a path that is a folder, or was one; none for others.
+
+        Raises DecisionRefused for a path that has not changed.
+        """
+        entry = self._entry(path)
+        return self._below(path) if _is_folder(entry.now) or _is_folder(entry.base) else []
+
+    def _entry(self, path: str) -> LayerEntry:
         entry = self._entries.get(path)
         if entry is None:
             raise DecisionRefused(f"'{path}' is not among the changes", next_step="Look at the review again.")
-        found = {self._partners[path]} if path in self._partners else set[str]()
-        if entry.now is not None:
-            found |= {one for one in above(path) if one in self._entries and _becomes_folder(self._entries[one])}
-        if _was_folder(entry) and not _is_folder(entry.now):
-            # The paths are sorted, and all below a folder stand together.
-            start, end = (bisect_left(self._paths, path + char) for char in ("/", "0"))
-            found |= set(self._paths[start:end])
-        return found
+        return entry
+
+    def _partner(self, path: str) -> set[str]:
+        """Return the other path of a renamed file, if it is one."""
+        return {self._partners[path]} if path in self._partners else set()
+
+    def _below(self, path: str) -> list[str]:
+        # The paths are sorted, and all below a folder stand together.
+        start, end = (bisect_left(self._paths, path + char) for char in ("/", "0"))
+        return self._paths[start:end]
 
 
 def accepted(layer: Layer, paths: Iterable[str], edited: Mapping[str, LayerNode] | None = None) -> Layer:
@@ -167,8 +210,8 @@ def _is_folder(node: LayerNode | None) -> bool:
     return node is not None and node.kind is NodeKind.FOLDER
 
 
-def _was_folder(entry: LayerEntry) -> bool:
-    return _is_folder(entry.base)
+def _folder_goes(entry: LayerEntry) -> bool:
+    return _is_folder(entry.base) and not _is_folder(entry.now)
 
 
 def _becomes_folder(entry: LayerEntry) -> bool:

@@ -26,7 +26,7 @@ from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.nodes import link_node
+from llm_do_temporal.policy.layers.nodes import folder_node, link_node
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import (
     EDITED_NOVEL,
@@ -212,6 +212,21 @@ def test_accepting_all_approves_and_rejecting_all_tells_the_reason(review: Revie
         (["--id", "a1", "--comment", "nowhere:3:x"], DecisionRefused, "begins with no path"),
         (["--id", "a1", "--comment", "README.md:3: "], UsageError, "is empty"),
         (["--id", "a1", "--edit", "README.md"], UsageError, "no terminal to edit files in"),
+        (
+            ["--id", "a1", "--all", "--accept", "README.md"],
+            UsageError,
+            "all changes are accepted, and 'README.md' is named",
+        ),
+        (["--id", "a1", "--all", "--accept", "src/"], UsageError, "all changes are accepted, and 'src/' is named"),
+        (["--id", "a1", "--all", "--reject", "/"], UsageError, "accepts nothing, and says no reason"),
+        (["--id", "a1", "--accept", "README.md", "--reject", "./README.md"], UsageError, "accepted, and rejected"),
+        (
+            ["--id", "a1", "--accept", "src/new.txt", "gone.txt", "--reject", "src/"],
+            UsageError,
+            "accepted, and rejected",
+        ),
+        (["--id", "a1", "--accept", "src/", "gone.txt", "--reject", "src/"], UsageError, "accepted, and rejected"),
+        (["--id", "a1", "--all", "--edit", "README.md", "--reject", "README.md"], UsageError, "accepted, and rejected"),
         (["--diff", "nowhere"], UsageError, "'nowhere' is not among the changes"),
         (["--why"], UsageError, "name their paths"),
     ],
@@ -221,6 +236,48 @@ def test_a_mistake_is_told_and_nothing_is_decided(
 ) -> None:
     with pytest.raises(error, match=says):
         play([review], *arguments)
+
+
+def test_parts_of_a_file_contradict_its_whole_its_edit_and_its_rejection(review: Review, play: Play) -> None:
+    part = f"src/novel.txt:{hunks(review)[0]}"
+    for arguments, says in (
+        (["--accept", part, "src/novel.txt"], "accepted in part and as a whole"),
+        (["--accept", part, "--edit", "src/novel.txt"], "accepted in part and as edited"),
+        (["--accept", part, "gone.txt", "--reject", "src/novel.txt"], "accepted, and rejected"),
+        (["--accept", part, "gone.txt", "--reject", part], "accepted, and rejected"),
+        (["--all", "--accept", part], "named besides"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            play([review], "--id", "a1", *arguments)
+
+
+def test_beside_all_changes_a_conflict_is_accepted_by_its_name(play: Play) -> None:
+    review = made_review(MemoryBlobs(), SIDES, conflicts={"gone.txt": "changed meanwhile"})
+    assert play([review], "--id", "a1", "--all", "--accept", "gone.txt").answer.accept == ("/", "gone.txt")
+
+
+@pytest.mark.parametrize(
+    ("options", "accept", "words"),
+    [
+        (["--all", "--reject", "made"], ("gone/",), "accepts 2 of 4 changes; 2 not accepted"),
+        (["--all", "--reject", "gone", "made/x"], ("made",), "accepts 1 of 4 changes; 3 not accepted"),
+        (["--all", "--reject", "gone/o"], ("made/",), "accepts 2 of 4 changes; 2 not accepted"),
+        (["--accept", "gone"], ("gone/",), "accepts 2 of 4 changes; 2 not accepted"),
+        (["--accept", "made/x"], ("made/",), "accepts 2 of 4 changes; 2 not accepted"),
+    ],
+)
+def test_a_folder_that_is_rejected_keeps_out_what_is_in_it_and_one_that_goes_takes_it_along(
+    play: Play, capsys: pytest.CaptureFixture[str], options: list[str], accept: tuple[str, ...], words: str
+) -> None:
+    sides: dict[str, tuple[Side, Side]] = {
+        "made": (None, folder_node()),
+        "made/x": (None, "x"),
+        "gone": (folder_node(), None),
+        "gone/o": ("o", None),
+    }
+    client = play([made_review(MemoryBlobs(), sides)], "--id", "a1", *options)
+    assert client.answer.accept == accept
+    assert words in capsys.readouterr().err
 
 
 def test_of_several_reviews_one_has_to_be_named(play: Play) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.policy.layers.answer import LineComment
+from llm_do_temporal.policy.layers.nodes import folder_node
 from llm_do_temporal.ui.content.background import Background
 from llm_do_temporal.ui.content.precedents import precedents_of
 from tests.support.workshops.layered import MemoryBlobs
@@ -39,9 +40,11 @@ SIDES: dict[str, tuple[Side, Side]] = {
 class Person:
     """Person at a terminal, with one run that asks for a review."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **facts: object) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, sides: Mapping[str, tuple[Side, Side]] = SIDES, **facts: object
+    ) -> None:
         self.blobs = MemoryBlobs()
-        self.review = review = made_review(self.blobs, SIDES, **facts)
+        self.review = review = made_review(self.blobs, sides, **facts)
         self.run = ReviewedRun(review)
         self.screen = StringIO()
         self.left: Iterator[str | None] = iter(())
@@ -191,3 +194,19 @@ async def test_a_review_that_cannot_be_read_is_not_accepted_by_chance(
     await person.types("a", "n", "w", "q")
     assert "the changes cannot be shown: the blob is gone" in person.screen.getvalue()
     assert person.run.taken == []
+
+
+async def test_a_folder_that_is_refused_keeps_out_what_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides: dict[str, tuple[Side, Side]] = {
+        "a.txt": (None, "a"),
+        "made": (None, folder_node()),
+        "made/x": (None, "x"),
+        "made/y": (None, "y"),
+    }
+    person = Person(monkeypatch, sides=sides)
+    await person.types("w", "y", "n", "y", "y", "s")
+    assert person.run.answer.accept == ("a.txt",)
+    assert "accepts 1 of 4 changes; 3 not accepted" in person.screen.getvalue()
+    person = Person(monkeypatch, sides=sides)
+    await person.types("w", "y", "n", "A", "s")
+    assert person.run.answer.accept == ("a.txt",)

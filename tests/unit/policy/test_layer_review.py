@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.errors import DecisionRefused, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.layers.changes import accepted, changes_of, joined
+from llm_do_temporal.policy.layers.changes import accepted, changes_of, joined, needing
 from llm_do_temporal.policy.layers.draft import LayerDraft
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from llm_do_temporal.policy.layers.nodes import folder_node, link_node
@@ -184,3 +184,21 @@ def test_a_link_is_put_over_a_file_and_nothing_has_to_make_room() -> None:
     put, mode = steps_of(layer)
     assert (put.kind, put.before, put.after) == ("put", text_file("a.txt"), link_node("src"))
     assert (mode.before, mode.after) == (folder_node(), folder_node(0o700))
+
+
+def test_what_is_not_accepted_keeps_out_what_needs_it() -> None:
+    layer = drafted(
+        lambda d: d.delete("src"),
+        lambda d: d.write("x/y/z", kept_text("z")),
+        lambda d: d.rename("a.txt", "x/a.txt"),
+        lambda d: d.change_mode("ci", 0o700),
+        lambda d: d.write("ci/.envrc", kept_text("other")),
+    )
+    assert needing(layer, ["x/y"]) == {"x/y", "x/y/z"}
+    assert needing(layer, ["x"]) == {"a.txt", "x", "x/a.txt", "x/y", "x/y/z"}
+    assert needing(layer, ["src/one.py"]) == {"src", "src/one.py"}
+    assert needing(layer, ["src"]) == {"src", "src/one.py", "src/same.py"}
+    assert needing(layer, ["ci"]) == {"ci", "ci/.envrc"}
+    assert needing(layer, ["ci/.envrc"]) == {"ci/.envrc"}
+    with pytest.raises(DecisionRefused, match=r"'other/same\.py' is not among the changes"):
+        needing(layer, ["other/same.py"])

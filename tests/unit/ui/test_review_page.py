@@ -149,6 +149,35 @@ async def test_what_is_needed_by_something_ticked_is_not_taken_along_in_silence(
     assert "What is ticked cannot be made without 'new'." in page.text
 
 
+async def test_boxes_of_a_folder_and_its_files_are_ticked_each_by_itself(tmp_path: Path) -> None:
+    desk = review_desk(tmp_path, {"gone": (folder_node(), None), "gone/a.txt": ("a", None), "z.txt": (None, "z")})
+    page = await sent(desk, "look", without=[("take", "1")])
+    assert page.status == 200
+    form = review_form(page)
+    assert [one for one in form.pairs if one[0] == "take"] == [("take", "0"), ("take", "2")]
+    page = await sent(desk, "accept", without=[("take", "1")])
+    assert (page.status, desk.decisions) == (422, [])
+    assert "What is ticked cannot be made without 'gone/a.txt'." in page.text
+    await sent(desk, "accept", without=[("take", "0")])
+    args = decided(desk).args
+    assert args is not None
+    assert args["accept"] == ["gone/a.txt", "z.txt"]
+
+
+async def test_an_edit_ticks_no_folder(tmp_path: Path) -> None:
+    desk = review_desk(tmp_path, {"new": (None, folder_node()), "new/a.txt": (None, "one\n")})
+    browser = await desk.browser()
+    page = await browser.open(A1)
+    form = review_form(page)
+    edit = await browser.send_pairs(page, form, step_pairs(form, "edit:1", without=[("take", "0")]))
+    area = review_form(edit)
+    kept = await browser.send_pairs(edit, area, step_pairs(area, "keep:1", text="two\n"))
+    assert [one for one in review_form(kept).pairs if one[0] == "take"] == [("take", "1")]
+    refused = await browser.send_pairs(kept, review_form(kept), step_pairs(review_form(kept), "accept"))
+    assert "What is ticked cannot be made without 'new'." in refused.text
+    assert desk.decisions == []
+
+
 async def test_a_conflict_is_not_ticked_and_is_accepted_by_name(tmp_path: Path) -> None:
     desk = review_desk(tmp_path, {"a.txt": ("theirs\n", "mine\n"), "b.txt": (None, "b")}, conflicts={"a.txt": "edited"})
     page = await (await desk.browser()).open(A1)

@@ -12,6 +12,8 @@ from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.redaction.shown_names import shown_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llm_do_temporal.client.reviews.choice import ReviewChoice
     from llm_do_temporal.client.reviews.review import Review, ReviewChange
 
@@ -34,7 +36,7 @@ class ReviewOptions:
         _Several, Parameter(help="Accept these: PATH, FOLDER/ with all below it, or PATH:HUNK for a part of a file.")
     ] = ()
     reject: Annotated[
-        _Several, Parameter(help="With --all or --accept: but not these: PATH, FOLDER/ or PATH:HUNK.")
+        _Several, Parameter(help="With --all or --accept: but not these: PATH, a folder with all in it, or PATH:HUNK.")
     ] = ()
     edit: Annotated[_Several, Parameter(help="Edit these files in $EDITOR; each is accepted as you leave it.")] = ()
     comment: Annotated[
@@ -79,32 +81,56 @@ class ReviewOptions:
 def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
     """Return the choice that the options name, but for edits. Blocks; raises DecisionRefused."""
     from llm_do_temporal.client.reviews.choice import ReviewChoice
+    from llm_do_temporal.client.reviews.parts import check_parts
 
+    accept, reject = _names(review, options.accept), _names(review, options.reject)
+    edited = [review.meant(name) for name in options.edit]
     choice = ReviewChoice(review, rest="keep" if options.keep_rest else "drop")
-    if options.all:
-        choice = choice.with_all()
-    for accepted, names in ((True, options.accept), (False, options.reject)):
-        for name in names:
-            choice = _with_name(choice, name, accepted=accepted)
+    choice = (choice.with_all() if options.all else choice).with_names(accept.whole, accepted=True)
+    for change, digits in accept.hunks:
+        choice = _with_hunk(choice, change, digits, accepted=True)
+    choice = choice.with_changes(edited, accepted=True).with_names(reject.whole, accepted=False)
+    for change, digits in reject.hunks:
+        choice = _with_hunk(choice, change, digits, accepted=False)
     for text in options.comment:
         choice = _with_comment(choice, text)
+    in_part = [change.path for change, _ in accept.hunks]
+    check_parts(
+        choice,
+        everything=options.all,
+        accept=[*accept.whole, *(in_part if options.all else ())],
+        in_part=() if options.all else in_part,
+        edited=[change.path for change in edited],
+    )
     return choice
 
 
-def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
-    review = choice.review
-    if name.endswith("/"):
-        return choice.with_folder(review.folder_meant(name), accepted=accepted)
-    head, colon, hunk = name.rpartition(":")
-    if colon and review.names.meant(head):
-        if not review.names.meant(name):
-            return _with_hunk(choice, review.meant(head), hunk, accepted=accepted)
-        if not name.startswith("./"):
+@dataclass(frozen=True)
+class _Names:
+    """Names of one option."""
+
+    whole: list[str]
+    """Paths, and folders with `/`."""
+    hunks: list[tuple[ReviewChange, str]]
+    """Parts of files, each as the beginning of a hunk's id."""
+
+
+def _names(review: Review, names: Sequence[str]) -> _Names:
+    """Return what names stand for, as they were typed. Raises DecisionRefused."""
+    found = _Names([], [])
+    for name in names:
+        head, colon, hunk = name.rpartition(":")
+        is_part = bool(colon and not name.endswith("/") and review.names.meant(head))
+        if is_part and not review.names.meant(name):
+            found.hunks.append((review.meant(head), hunk))
+        elif is_part and not name.startswith("./"):
             raise DecisionRefused(
                 f"'{name}' is a changed file, and may mean a part of '{head}'",
                 next_step=f"Write './{name}' for the file; for the part answer in the terminal or on the page.",
             )
-    return choice.with_change(review.meant(name), accepted=accepted)
+        else:
+            found.whole.append(review.exact_name(name))
+    return found
 
 
 def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accepted: bool) -> ReviewChoice:

@@ -86,11 +86,15 @@ def _answer_words(review: Review) -> list[str]:
     if verdict is None and answer == ReviewAnswer(changes=answer.changes):
         return []
     if verdict is None:
-        return [f"as it is asked now, approving {choice_words(ReviewChoice.of(review, answer))}"]
+        return [f"as it is asked now, approving {_answer_choice(review, answer)}"]
     by = visible_line(verdict.by or "somebody", 80)
     if verdict.decision is DecisionKind.REJECT:
         return [f"rejected by {by}: {visible_line(verdict.note, 300)}" if verdict.note else f"rejected by {by}"]
-    return [f"answered by {by}: it {choice_words(ReviewChoice.of(review, answer))}"]
+    return [f"answered by {by}: it {_answer_choice(review, answer)}"]
+
+
+def _answer_choice(review: Review, answer: ReviewAnswer) -> str:
+    return choice_words(ReviewChoice.of(review, answer).with_taken_along())
 
 
 def counts_words(counts: ChangeCounts) -> str:

@@ -159,18 +159,20 @@ class ReviewWalk:
         return _Move.LEAVE
 
     def _chosen(self) -> ReviewChoice:
-        choice, whole = self._extra, list[ReviewChange]()
+        choice, whole, refused = self._extra, list[ReviewChange](), list[ReviewChange]()
         for path in self._diffs:
             change = self._review.change(path)
             parts = self._known_parts(change)
             accepted = [part for part in parts if self._taken.get((path, part))]
-            if path in choice.edits or not accepted:
+            if path in choice.edits:
                 continue
-            if len(accepted) == len(parts):
+            if not accepted:
+                refused += [change] if all((path, part) in self._taken for part in parts) else []
+            elif len(accepted) == len(parts):
                 whole.append(change)
             else:
                 choice = choice.with_hunks(change, accepted, parts)
-        return choice.with_changes(whole, accepted=True)
+        return choice.with_changes(whole, accepted=True).with_changes(refused, accepted=False)
 
     def _known_parts(self, change: ReviewChange) -> list[str]:
         diff = self._diffs.get(change.path)

@@ -10,15 +10,11 @@ from dataclasses import replace
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from llm_do_temporal.client.reviews.choice import ReviewChoice
+from llm_do_temporal.client.reviews.choice import ReviewChoice, listed
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.changes import joined
-
-_MOST_NAMED = 5
-"""Paths that one sentence names."""
 
 
 def first_choice(review: Review) -> ReviewChoice:
@@ -29,7 +25,7 @@ def first_choice(review: Review) -> ReviewChoice:
     if decided and decided.decision is DecisionKind.REJECT:
         return ReviewChoice(review)
     answer = ReviewAnswer.model_validate(decided.args) if decided else review.answer
-    return ReviewChoice.of(review, answer)
+    return ReviewChoice.of(review, answer).with_taken_along()
 
 
 def sent_choice(review: Review, form: FormData) -> ReviewChoice:
@@ -66,7 +62,7 @@ def number_of(review: Review, number: str) -> int:
 def all_of(choice: ReviewChoice) -> ReviewChoice:
     """Return the choice with everything accepted that is no conflict; edits stay."""
     for path in choice.parts:
-        choice = choice.with_change(choice.review.change(path), accepted=True)
+        choice = choice.with_ticked(choice.review.change(path), ticked=True)
     return choice.with_all()
 
 
@@ -77,17 +73,14 @@ def none_of(choice: ReviewChoice) -> ReviewChoice:
 
 def check_whole(choice: ReviewChoice) -> None:
     """Raise DecisionRefused where a choice takes along what nobody has chosen, such as the folder of a new file."""
-    covered = {*choice.whole, *choice.parts, *choice.edits}
-    if not covered:
+    if not (choice.whole or choice.parts or choice.edits):
         raise DecisionRefused(
             "nothing is chosen", next_step="Tick what is accepted, ask for changes, or reject all with a reason."
         )
-    along = sorted(joined(choice.review.layer, covered) - covered)
-    if along:
-        named = ", ".join(f"'{path}'" for path in along[:_MOST_NAMED])
-        more = f" and {len(along) - _MOST_NAMED} more" if len(along) > _MOST_NAMED else ""
+    if along := choice.taken_along:
         raise DecisionRefused(
-            f"what is ticked cannot be made without {named}{more}", next_step="Tick these, too, or untick the others."
+            f"what is ticked cannot be made without {listed(along)}",
+            next_step="Tick these, too, or untick the others.",
         )
 
 
@@ -101,13 +94,13 @@ def _boxed(
 ) -> ReviewChoice:
     state = choice.state(change)
     if not taken:
-        return choice if state == "not accepted" else choice.with_change(change, accepted=False)
+        return choice if state == "not accepted" else choice.with_ticked(change, ticked=False)
     if state == "edited":
         return choice
     if known:
         return choice.with_hunks(change, ticked, known)
     # A file whose parts are not on the page stays as it was chosen.
-    return choice if state in ("accepted", "in part") else choice.with_change(change, accepted=True)
+    return choice if state in ("accepted", "in part") else choice.with_ticked(change, ticked=True)
 
 
 def _parts(form: FormData, name: str) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -34,7 +35,7 @@ async def show_edit(
         question=opened.review.question,
         digest=text_of(request.state.form, "digest"),
         changes=opened.review.shown.section.digest,
-        draft=choice.answer().model_dump_json(),
+        draft=choice.draft().model_dump_json(),
         change=change,
         number=number,
         text=text,
@@ -55,12 +56,14 @@ async def kept_edit(opened: OpenedReview, choice: ReviewChoice, number: str, for
     text = with_ends_of(text_of(form, TEXT), before)
     if text == before:
         return choice
-    return choice.with_edit(change, await asyncio.to_thread(opened.review.contents.keep, text))
+    edited = choice.with_edit(change, await asyncio.to_thread(opened.review.contents.keep, text))
+    # The folder of a new file has a box of its own.
+    return replace(edited, whole=edited.whole & choice.whole.union(change.change.paths))
 
 
 async def dropped_edit(opened: OpenedReview, choice: ReviewChoice, number: str, _form: FormData) -> ReviewChoice:
     """Return the choice with a file accepted as the worker wrote it. Raises UsageError."""
-    return choice.with_change(change_at(opened.review, number), accepted=True)
+    return choice.with_ticked(change_at(opened.review, number), ticked=True)
 
 
 def _text(opened: OpenedReview, choice: ReviewChoice, change: ReviewChange) -> str:

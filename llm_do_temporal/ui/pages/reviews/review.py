@@ -190,7 +190,7 @@ async def _contents(request: Request, question: Question, step: ReviewStep) -> d
     except LlmDoError as error:
         return {"part": None, "unreadable": _told(error), "conflicts": {}, "draft": "", "keeps": False}
     shown = {"part": part, "unreadable": "", "conflicts": opened.review.conflicts}
-    return shown | {"draft": choice.answer().model_dump_json(), "keeps": choice.rest == "keep"}
+    return shown | {"draft": choice.draft().model_dump_json(), "keeps": choice.rest == "keep"}
 
 
 def _part(opened: OpenedReview, step: ReviewStep) -> tuple[ReviewChoice, ReviewPart]:
