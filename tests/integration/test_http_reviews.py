@@ -178,7 +178,12 @@ async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
         assert refused.body["title"] == title
     changed = await ada.ask("GET", f"/runs/{run}/reviews/{head['id']}/change", params={"path": "old.txt"})
     hunks = {"old.txt": [changed.body["hunks"][0]["id"]]}
-    for parts in ({"accept": ["old.txt"]}, {"all": True, "reject": ["old.txt"]}, {"edits": {"old.txt": "ho"}}):
+    contradictions: list[dict[str, Any]] = [
+        {"accept": ["old.txt"]},
+        {"all": True, "reject": ["old.txt"]},
+        {"edits": {"old.txt": "ho"}},
+    ]
+    for parts in contradictions:
         refused = await answer(ada, run, head, **parts, hunks=hunks)
         assert (refused.status, "'old.txt' is accepted" in refused.body["detail"]) == (422, True), refused.body
     assert (await ada.ask("GET", f"/runs/{run}/reviews")).body == [head]
