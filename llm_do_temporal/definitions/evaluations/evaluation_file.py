@@ -21,7 +21,7 @@ from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, decode, label_of, read_bytes
 from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
+from llm_do_temporal.policy.evaluations.evaluators import EqualsExpected, Evaluator, Python
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.policy.evaluations.spec import (
     FIGURES,
@@ -218,6 +218,7 @@ class _Reader:
                 message = f"two cases are called '{case.id}'; the other one stands in line {first}"
                 self._report(("cases", place, "name"), message, "Give each case a name of its own.")
             seen.setdefault(named, place)
+            self._check_expectation(place, (*evaluators, *case.evaluators))
             if problem := _unclear_metric((*evaluators, *case.evaluators), keys.judge):
                 here: KeyPath = ("cases", place, "evaluators") if case.evaluators else ("evaluators",)
                 self._report(here, problem, "Give one an `evaluation_name`.")
@@ -225,6 +226,15 @@ class _Reader:
         if all(problem.severity == "warning" for problem in self._problems):
             # An evaluator or a case with mistakes is not there, and its metrics would seem to be unknown.
             self._check_thresholds(keys, [*evaluators, *(one for case in cases for one in case.evaluators)])
+
+    def _check_expectation(self, place: int, evaluators: Sequence[Evaluator]) -> None:
+        """Warn of a case that is to be null by its words, and expects nothing by what they mean."""
+        written = self._values(self._list(self._values(self._document.value).get("cases"))[place])
+        is_null = "expected_output" in written and written["expected_output"] is None
+        if is_null and any(isinstance(one, EqualsExpected) for one in evaluators):
+            message = "'expected_output: null' expects nothing, so EqualsExpected gives the case no score"
+            step = "Leave the key out; where the answer is to be null, give the case `Equals: {value: null}`."
+            self._report(("cases", place, "expected_output"), message, step, warning=True)
 
     def _check_thresholds(self, keys: EvaluationFile, evaluators: list[Evaluator]) -> None:
         known = {evaluator.metric for evaluator in evaluators} | FIGURES

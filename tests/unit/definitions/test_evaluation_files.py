@@ -231,6 +231,24 @@ def test_a_file_that_is_none(root: Path, text: str, words: str) -> None:
     assert any(words in line for line in mistakes(root, text))
 
 
+@pytest.mark.parametrize("place", ["all", "case"])
+def test_an_expected_null_is_told_to_be_no_expectation(root: Path, place: str) -> None:
+    own, common = (
+        ("\n    evaluators: [EqualsExpected]", "") if place == "case" else ("", "evaluators: [EqualsExpected]\n")
+    )
+    text = f"worker: w\n{common}cases:\n  - name: a\n    inputs: x\n    expected_output: null{own}\n"
+    found = parsed(root, text)
+    assert found.spec is not None
+    (problem,) = found.problems
+    assert (problem.severity, problem.line) == ("warning", 6 if common else 5)
+    assert "EqualsExpected gives the case no score" in problem.message
+    mended = parsed(
+        root, text.replace("expected_output: null", "metadata: {}").replace("EqualsExpected", "Equals: {value: null}")
+    )
+    assert not mended.problems
+    assert not parsed(root, text.replace("EqualsExpected", "Matches: x")).problems
+
+
 def test_report_evaluators_are_ignored_and_told(root: Path) -> None:
     found = parsed(root, f"{SHORTEST}report_evaluators: [ConfusionMatrixEvaluator]\n")
     assert found.spec is not None
