@@ -171,6 +171,13 @@ async def test_a_path_in_a_review_is_dead_and_one_line_and_nothing_is_accepted_t
         assert actions(card) == ["llm_do_reject"]
 
 
+async def test_two_names_in_a_review_never_look_the_same(place: Place) -> None:
+    names = ["/d\u200b.txt", "/d\\u200b.txt", "/c", "/c "]
+    async with parked(place, [write_call(name) for name in names], "Done.", "Pity.", review="changes") as (door, run):
+        lines = [line for line in shown(await door.card(run)).splitlines() if line.startswith("added ")]
+        assert len({" ".join(line.split()) for line in lines}) == len(names)
+
+
 async def test_a_review_whose_changes_are_gone_says_so_and_other_cards_are_posted(place: Place) -> None:
     async with parked(place, [write_call("/b.txt")], "Done.", "Pity.", review="changes") as (door, run):
         for blob in [one for one in (place.folder / ".llm-do" / "blobs").rglob("*") if one.is_file()]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
+from llm_do_temporal.cli.options import check_digest
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.redaction.shown_names import shown_name
 
@@ -63,8 +64,9 @@ class ReviewOptions:
         """Whether the review is to be answered at all."""
         return self.accepts or self.reject_all is not None
 
-    def check(self) -> None:
-        """Raise UsageError for options that do not go together."""
+    def check(self, digest: str | None) -> None:
+        """Raise UsageError for options that do not go together, or a digest of what is asked that is too short."""
+        check_digest(digest)
         if self.reject_all is not None and self.accepts:
             raise UsageError("--reject-all accepts nothing and sends no remarks; give it alone")
         if self.reject_all is not None and not self.reject_all.strip():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts, with_edited
-from llm_do_temporal.cli.options import Location, check_digest
+from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.tables import width_of
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, is_seen, last_shown, note_shown
 from llm_do_temporal.cli.text import name_line, say, visible_block, visible_line
@@ -71,8 +71,7 @@ async def review(
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
 
-    options.check()
-    check_digest(digest)
+    options.check(digest)
     async with opened(location, "decision") as session:
         client = session.client
         found = _chosen(await client.reviews(run), run, approval, section, digest or "")
