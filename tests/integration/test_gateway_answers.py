@@ -301,6 +301,25 @@ async def test_an_error_in_the_body_of_a_200_is_judged_by_what_it_says(
     assert "pydantic" not in failed.value.message
 
 
+@ALL
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"detail": "Rate limit exceeded"}, "is rate limited: Rate limit exceeded"),
+        ({"message": "Internal Server Error"}, "failed at its provider: Internal Server Error"),
+        ({"message": "Nobody knows."}, "failed: Nobody knows."),
+    ],
+    ids=["detail", "message", "unknown"],
+)
+async def test_words_alone_in_the_body_of_a_200_are_an_error(
+    providers: Providers, adapter: str, body: Json, said: str
+) -> None:
+    sent = Raw(json.dumps(body).encode(), "application/json")
+    with pytest.raises(ApplicationError) as failed:
+        await turn(providers, adapter, sent, live=False, name=f"bare-{len(said)}")
+    assert said in failed.value.message
+
+
 async def test_a_long_complaint_about_an_answer_is_short_in_the_history(place: Place, providers: Providers) -> None:
     odd = [{"token": 7, "logprob": "x", "bytes": "y", "top_logprobs": None} for _ in range(5_000)]
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "logprobs": {"content": odd}}

@@ -10,6 +10,7 @@ import pytest
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
+from temporalio.exceptions import ApplicationError
 
 from tests.support.dialects.answers import Json, Raw
 from tests.support.dialects.one_turn import ask_turns
@@ -371,3 +372,46 @@ async def test_a_time_that_is_none_takes_nothing_of_an_answer(providers: Provide
     sent = raw(body if live else {**body, "object": "chat.completion"}, live=live)
     answer = await answer_of(providers, "chat", f"time-chat-{form.replace(' ', '-')}-{live}", sent, live=live)
     assert answer.text == "Hello."
+
+
+@BOTH
+@pytest.mark.parametrize("reason", [7, {"type": "eos"}, True], ids=["number", "object", "true"])
+async def test_a_reason_that_is_no_text_is_a_reason(providers: Providers, reason: Any, live: bool) -> None:
+    body = {**CHUNK, "choices": [{**CHOICE, "delta": {"content": "Hello."}, "finish_reason": reason}]}
+    sent = raw(body if live else {**body, "object": "chat.completion"}, live=live)
+    name = f"reason-{live}-{json.dumps(reason).encode().hex()}"
+    assert (await answer_of(providers, "chat", f"c{name}", sent, live=live)).text == "Hello."
+    message = {**MESSAGE, "content": [TEXT], "usage": USED, "stop_reason": reason}
+    sent = raw(*_as_anthropic_streams(message), live=True) if live else raw(message, live=False)
+    assert (await answer_of(providers, "anthropic", f"a{name}", sent, live=live)).text == "Hello."
+
+
+@BOTH
+async def test_names_that_are_no_texts_take_nothing_of_an_answer_of_google(providers: Providers, live: bool) -> None:
+    candidate = {"content": {"role": "model", "parts": [PART]}, "finishReason": "STOP", "index": 0}
+    body = {"candidates": [candidate], "modelVersion": {"name": "m"}, "responseId": 5}
+    answer = await answer_of(providers, "google", f"g-names-{live}", raw(body, live=live), live=live)
+    assert answer.text == "Hello."
+
+
+@BOTH
+@pytest.mark.parametrize("reason", [7, {"type": "stop"}], ids=["number", "object"])
+async def test_an_odd_reason_of_google_breaks_an_answer_off(providers: Providers, reason: Any, live: bool) -> None:
+    candidate = {"content": {"role": "model", "parts": [PART]}, "finishReason": reason, "index": 0}
+    alias = providers.alias(
+        "google", f"g-odd-{live}-{isinstance(reason, int)}", raw({"candidates": [candidate]}, live=live)
+    )
+    with pytest.raises(ApplicationError, match="its server broke it off, with the finish reason"):
+        await ask_turns(alias, [ModelRequest(parts=[UserPromptPart("Go.")])], TOOLS, live=live)
+
+
+@BOTH
+async def test_arguments_that_are_null_are_none(providers: Providers, live: bool) -> None:
+    call = {"index": 0, "id": "a", "type": "function", "function": {"name": "write_file", "arguments": "null"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "delta": said, "message": said, "finish_reason": "tool_calls"}
+    sent = raw(
+        {**CHUNK, "object": "chat.completion.chunk" if live else "chat.completion", "choices": [choice]}, live=live
+    )
+    answer = await answer_of(providers, "chat", f"null-args-{live}", sent, live=live)
+    assert [part.args for part in answer.parts if isinstance(part, ToolCallPart)] == ["{}"]

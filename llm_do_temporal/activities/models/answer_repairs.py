@@ -52,12 +52,12 @@ class ChatRepairs:
         choices = _objects(body.get("choices"))
         if not choices:
             return body
-        choice = min(choices, key=_index)
+        choice = _plain_choice(min(choices, key=_index))
         message = {"role": "assistant", **_object(choice.get("message"))}
         if "tool_calls" in message:
             message["tool_calls"] = [_chat_call(call) for call in _objects(message["tool_calls"])] or None
         end = choice.get("finish_reason") or ("tool_calls" if message.get("tool_calls") else "stop")
-        kept = {**_plain_choice(choice), "index": _index(choice), "message": message, "finish_reason": end}
+        kept = {**choice, "index": _index(choice), "message": message, "finish_reason": end}
         return _plain_envelope({**body, "choices": [kept]}, "chat.completion")
 
     def event(self, event: Json) -> list[Json]:
@@ -97,7 +97,8 @@ def _time() -> TypeAdapter[datetime]:
 
 
 def _plain_choice(choice: Json) -> Json:
-    """Return a choice without log probabilities that cannot be read: nothing of the answer is in them."""
+    """Return a choice without log probabilities that cannot be read, of which nothing of the answer is made."""
+    choice = _with_text(choice, "finish_reason")
     return choice if _is_readable("ChoiceLogprobs", choice.get("logprobs")) else {**choice, "logprobs": None}
 
 
@@ -143,6 +144,7 @@ class AnthropicRepairs:
         if not isinstance(blocks, list):
             return body
         kept = [self._block(one, place) for place, one in enumerate(_objects(cast("Any", blocks)))]
+        body = _with_text(body, "stop_reason")
         return _with_usage({**body, "content": [one for one in kept if one is not None]})
 
     def event(self, event: Json) -> list[Json]:
@@ -150,6 +152,8 @@ class AnthropicRepairs:
         kind, place = event.get("type"), event.get("index")
         if kind == "message_start":
             return [{**event, "message": _with_usage(_object(event.get("message")))}]
+        if kind == "message_delta":
+            return [{**event, "delta": _with_text(_object(event.get("delta")), "stop_reason")}]
         if kind == "content_block_start":
             block = self._block(_object(event.get("content_block")), place)
             if block is None:
@@ -178,6 +182,8 @@ class GoogleRepairs:
         """Return an answer whose parts the library knows, and whose calls have arguments that are objects."""
         candidates = [self._candidate(one) for one in _objects(body.get("candidates"))]
         made = {**body, "candidates": candidates} if candidates else dict(body)
+        for key in ("modelVersion", "responseId"):
+            made = _with_text(made, key)
         usage = made.get("usageMetadata")
         if usage is not None and not _is_readable("GenerateContentResponseUsageMetadata", usage):
             del made["usageMetadata"]
@@ -188,6 +194,7 @@ class GoogleRepairs:
         return [self.whole(event)]
 
     def _candidate(self, candidate: Json) -> Json:
+        candidate = _with_text(candidate, "finishReason")
         content = _object(candidate.get("content"))
         parts = content.get("parts")
         if not isinstance(parts, list):
@@ -418,6 +425,12 @@ def _with_usage(message: Json) -> Json:
         key: usage.get(key) if isinstance(usage.get(key), int) else 0 for key in ("input_tokens", "output_tokens")
     }
     return message if usage == {**usage, **counted} and usage else {**message, "usage": {**usage, **counted}}
+
+
+def _with_text(given: Json, key: str) -> Json:
+    """Return an object whose value at this key is a text or None, whatever a server sends there."""
+    value = given.get(key)
+    return given if isinstance(value, str | None) else {**given, key: json.dumps(value)}
 
 
 def _text(given: Any) -> str:

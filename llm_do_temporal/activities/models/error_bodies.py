@@ -14,6 +14,8 @@ UNNAMED = 599
 """Status of an error that names none, nor anything from which one follows."""
 _ANSWERS = ("choices", "content", "output", "candidates")
 """Keys with the answer itself, in all protocols: beside one an error is a remark."""
+_BARE = (b'"message"', b'"detail"')
+"""Keys with the words of an error that is nothing else, as web servers and API gateways send it."""
 _WORDS = (
     (402, ("insufficient_quota", "quota_exceeded", "billing", "credit", "payment")),
     (429, ("rate_limit", "rate limit", "too_many_requests", "too many requests", "resource_exhausted", "throttl")),
@@ -30,7 +32,8 @@ _WORDS = (
 
 def status_of(body: bytes) -> int | None:
     """Return the HTTP status of the error that a body is; None where it is none, or no JSON."""
-    if b"error" not in body:
+    is_bare = any(key in body for key in _BARE) and not any(key.encode() in body for key in _ANSWERS)
+    if b"error" not in body and not is_bare:
         return None
     try:
         read = json.loads(body)
@@ -42,7 +45,8 @@ def status_of(body: bytes) -> int | None:
         return None
     whole = cast("dict[str, Any]", read)
     is_error = "error" in (whole.get("object"), whole.get("type"))
-    error = whole.get("error") or (whole if is_error else None)
+    words = is_bare and any(isinstance(whole.get(key), str) for key in ("message", "detail"))
+    error = whole.get("error") or (whole if is_error or words else None)
     if error and not any(whole.get(key) for key in _ANSWERS):
         return _status(error, whole)
     broken = _error_of_choice(whole)
@@ -67,7 +71,7 @@ def _status(error: object, whole: Mapping[str, Any]) -> int:
         if not isinstance(one, bool) and str(one).isdecimal() and len(str(one)) == 3 and 400 <= int(str(one)) < 600:
             return int(str(one))
     if isinstance(error, Mapping):
-        named.append(cast("Mapping[str, Any]", error).get("message"))
+        named += (cast("Mapping[str, Any]", error).get(key) for key in ("message", "detail"))
     for one in named:
         words = one.lower() if isinstance(one, str) else ""
         for status, signs in _WORDS:

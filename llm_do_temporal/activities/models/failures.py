@@ -330,8 +330,10 @@ def said(error: ModelAPIError) -> str:
         message = (cast("Mapping[str, object]", inner) if isinstance(inner, Mapping) else given).get("message")
         if isinstance(message, str) and message.strip():
             return quoted(message)
-        if isinstance(inner, str) and inner.strip():
-            return quoted(inner)
+        alone: list[object] = [inner, given.get("detail")]
+        for words in alone:
+            if isinstance(words, str) and words.strip():
+                return quoted(words)
     return quoted(_transport_words(error) or error.message)
 
 
