@@ -35,7 +35,7 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
 from llm_do_temporal.activities.models.answer_bounds import bounded_model
-from llm_do_temporal.activities.models.openai_requests import for_templates, skip_transform
+from llm_do_temporal.activities.models.openai_requests import for_templates, skip_transform, with_whole_schemas
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
@@ -206,7 +206,7 @@ def _real_model(model_id: str) -> Model:
 
 def _careful(model: Model) -> Model:
     """The model, with what is done to the requests and the sizes of all of them."""
-    return bounded_model(for_templates(skip_transform(model)))
+    return bounded_model(with_whole_schemas(for_templates(skip_transform(model))))
 
 
 def _key_of(alias: ModelAlias) -> str | None:

@@ -49,6 +49,34 @@ def for_templates(model: Model) -> Model:
     return model
 
 
+def with_whole_schemas(model: Model) -> Model:
+    """The model, told to send the schemas of tools as they are where OpenAI's strict mode cannot hold them.
+
+    The library closes each object of such a schema, too: what takes any arguments would be offered as taking none.
+    """
+    from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
+
+    kind: Any = model.profile.get("json_schema_transformer")
+    if isinstance(kind, type) and issubclass(kind, OpenAIJsonSchemaTransformer):
+        vars(model)["profile"] = merge_profile(model.profile, {"json_schema_transformer": _whole(kind)})
+    return model
+
+
+@cache
+def _whole(kind: type[Any]) -> type[Any]:
+    """A transformer like `kind` that changes nothing of what a schema takes outside of strict mode."""
+
+    class Whole(kind):
+        def walk(self) -> Any:
+            """See JsonSchemaTransformer."""
+            found = cast("Any", super().walk())
+            if self.strict is not None or self.is_strict_compatible:
+                return found
+            return kind(self.schema, strict=False).walk()
+
+    return Whole
+
+
 def _takes_system_text_anywhere(provider: Any) -> bool:
     host = urlsplit(str(provider.base_url)).hostname or ""
     return provider.name in _KNOWN or (provider.name == "openai" and host.endswith(".openai.com"))

@@ -32,6 +32,7 @@ from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal.activities.models.builder import is_behind_address
 from llm_do_temporal.activities.models.call_pairs import paired
+from llm_do_temporal.activities.models.plain_tools import with_plain_tools
 
 _CHAT = "OpenAIChatModel"
 _ASKED = "#"
@@ -65,7 +66,8 @@ def prepared(
     is_chat = any(kind.__name__ == _CHAT for kind in type(model).__mro__)
     said = [_answer(model, one, is_chat) if isinstance(one, ModelResponse) else one for one in said]
     # A script takes every conversation as it is.
-    said = said if model.provider is None else _without_gaps(said)
+    if model.provider is not None:
+        said, parameters = with_plain_tools(model, _without_gaps(said), parameters)
     return repair_messages(said, repair_last_response=ended), parameters
 
 

@@ -35,6 +35,7 @@ from llm_do_temporal.activities.models.endings import with_known_end
 from llm_do_temporal.activities.models.failures import key_failure, model_failure, quoted, unusable_when_unread
 from llm_do_temporal.activities.models.live_text import ask, has_end
 from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
+from llm_do_temporal.activities.models.plain_tools import with_own_keys
 from llm_do_temporal.activities.models.preparation import prepared, with_asked
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.activities.models.provider_batches.turn import Asked, BatchedTurns, BatchTimes, told_before
@@ -195,7 +196,7 @@ class TurnModel(WrapperModel):
         answer = with_result(without_half_call(with_thoughts(answer, self.wrapped)), parameters)
         if self.wrapped.provider is not None:
             refuse_written_calls(answer, parameters)
-        answer = with_plain_calls(answer, parameters, call_ids(said))
+        answer = with_own_keys(with_plain_calls(answer, parameters, call_ids(said)), parameters)
         whole = {tool.name for tool in parameters.output_tools}
         stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
         stored = with_asked(stored, self.wrapped)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from tests.support.dialects.answers import TOOL_NAME, Answer, Json, Say, Think, halves, signed
+from tests.support.dialects.schemas import wrong_tool
 
 _IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
@@ -50,6 +51,9 @@ def check(body: Json, _headers: Json) -> str | None:
     names: list[str] = [tool["name"] for tool in tools]
     if len(set(names)) != len(names) or not all(re.fullmatch(TOOL_NAME, name) for name in names):
         return f"tools: Tool names must be unique and match a pattern: {names}"
+    for tool in tools:
+        if "input_schema" in tool and (wrong := wrong_tool(tool["input_schema"])) is not None:
+            return f"tools.custom.input_schema: {wrong}"
     messages: list[Json] = body.get("messages") or []
     for place, message in enumerate(messages):
         if (wrong := _wrong(message)) is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from tests.support.dialects.answers import TOOL_NAME, Answer, Json, halves, is_object
+from tests.support.dialects.schemas import wrong_tool
 from tests.support.providers.wire import check_conversation
 
 _FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content"}
@@ -52,6 +53,10 @@ def check(body: Json, _headers: Json) -> str | None:
     names: list[str] = [tool["function"]["name"] for tool in tools]
     if len(set(names)) != len(names) or not all(re.fullmatch(TOOL_NAME, name) for name in names):
         return f"invalid 'tools': {names}"
+    for tool in tools:
+        function: Json = tool["function"]
+        if (wrong := wrong_tool(function["parameters"], function.get("description"))) is not None:
+            return f"invalid schema for function '{function['name']}': {wrong}"
     return check_conversation(body)
 
 

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, cast
 
 from tests.support.dialects.answers import TOOL_NAME, Answer, Ask, Json, Think, halves, is_object, signed
+from tests.support.dialects.schemas import wrong_tool
 
 _USAGE = {
     "input_tokens": 900,
@@ -64,6 +65,8 @@ def check(body: Json, _headers: Json) -> str | None:
     for tool in tools:
         if tool.get("type") != "function" or not re.fullmatch(TOOL_NAME, tool["name"]):
             return f"invalid tool: {tool}"
+        if (wrong := wrong_tool(tool["parameters"], tool.get("description"))) is not None:
+            return f"invalid schema for function '{tool['name']}': {wrong}"
     missing = sorted(call for call, is_answered in asked.items() if not is_answered)
     return f"no tool output found for function call {missing[0]}" if missing else None
 

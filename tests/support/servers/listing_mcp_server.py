@@ -5,7 +5,7 @@
 TOOLS is the list as JSON, as the server sends it. A call with `say` writes that line before the answer, `times` over,
 and one with `instead` in place of the answer. One with `wait` opens the pipes `came` and `go` of that folder before it
 answers. It uses standard input and output, or HTTP, and prints its port then.
-The answer of the tool `long` has 3 MB.
+The answer of the tool `long` has 3 MB, that of the tool `echo` is its arguments as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
         return {"result": {"tools": json.loads(sys.argv[1])}}
     if asked["method"] == "tools/call":
         more = " " + "x" * 3_000_000 if params["name"] == "long" else ""
-        return {"result": {"content": [{"type": "text", "text": f"called {params['name']}{more}"}]}}
+        text = f"called {params['name']}{more}"
+        if params["name"] == "echo":
+            text = json.dumps(params["arguments"], sort_keys=True)
+        return {"result": {"content": [{"type": "text", "text": text}]}}
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 
