@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import ModelRequest, UserPromptPart
+from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client.views.pending_work import note_troubles
 from tests.support.dialects.answers import Failure, Raw, says
 from tests.support.dialects.forms import cases_of
-from tests.support.dialects.one_turn import ROOM
+from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
 
@@ -85,6 +88,29 @@ SOON: dict[str, Failure] = {
     "deadline": Failure(500, "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"),
 }
 
+NAMED: dict[str, Raw] = {
+    "exceeded": raw(json.dumps({"message": "Rate exceeded"}), 400),
+    "busy": raw(json.dumps({"error": "Server busy."}), 422),
+    "detail": raw(json.dumps({"detail": "Try again later."}), 400),
+    "ready": raw(json.dumps({"error": {"message": "The model is not ready yet."}}), 404),
+    "captcha": raw("<html>Solve the CAPTCHA.</html>", 403, "text/html"),
+}
+"""Refusals whose words say that they may pass."""
+STAYING: dict[str, Raw] = {
+    "key": raw(json.dumps({"error": {"message": "Invalid API key. Rate limits apply."}}), 403),
+    "model": raw(json.dumps({"error": {"message": "The model 'too many requests' does not exist."}}), 404),
+    "page": raw("<html><title>404 Not Found</title>nginx</html>", 404, "text/html"),
+    "echo": raw(json.dumps({"error": {"message": "No."}, "input": "Too many requests, try again later."}), 400),
+}
+"""Refusals that stay, though something that passes is named in most of them."""
+WORDS: dict[str, tuple[Raw, str]] = {
+    "detail": (raw(json.dumps({"detail": "Rate limit exceeded"})), "is rate limited: Rate limit exceeded"),
+    "message": (raw(json.dumps({"message": "Internal Server Error"})), "failed at its provider: Internal Server Error"),
+    "forbidden": (raw(json.dumps({"message": "Forbidden"})), "refused the key: Forbidden"),
+    "unknown": (raw(json.dumps({"detail": "The tank is empty."})), "failed: The tank is empty."),
+}
+"""Bodies of status 200 with words alone, and what is told of each."""
+
 
 @BOTH
 @EACH
@@ -135,6 +161,21 @@ async def test_a_limit_that_no_waiting_changes_is_known_by_its_words(
     came = dict(zip(names, await asyncio.gather(*(place.outcome(name) for name in names.values())), strict=True))
     assert {one: error for one, (_, error) in came.items() if expected[one] not in error} == {}
     assert {len(providers.scripts[name].streamed) for name in names.values()} == {1}
+
+
+@BOTH
+@EACH
+async def test_a_refusal_is_told_by_its_words(providers: Providers, adapter: str, live: bool) -> None:
+    expected = {
+        **{one: (failure, "' failed: ") for one, failure in NAMED.items()},
+        **{one: (failure, "refused the (key|request)|is not known") for one, failure in STAYING.items()},
+        **{f"200-{one}": (failure, re.escape(words)) for one, (failure, words) in WORDS.items()},
+    }
+    for case, (failure, words) in expected.items():
+        alias = providers.alias(adapter, f"told-{adapter}-{live}-{case}", failure)
+        with pytest.raises(ApplicationError) as caught:
+            await ask_turns(alias, [ModelRequest(parts=[UserPromptPart("Hello.")])], live=live)
+        assert re.search(words, caught.value.message), case
 
 
 async def test_a_limit_that_is_over_soon_is_waited_for(place: Place, providers: Providers) -> None:

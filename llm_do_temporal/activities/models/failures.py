@@ -102,10 +102,17 @@ _NO_WAITING: tuple[tuple[type[ModelAPIError], re.Pattern[str]], ...] = (
 _COMES_BACK = re.compile(r"(try again|retry) (in|after)\b")
 """Words of a limit that is over soon."""
 _PASSES = re.compile(
-    r"throttl|too[ _]?many[ _]?requests|rate[ _-]?limit|over(loaded| capacity)|temporarily"
-    r"|(is|still|being) load(ed|ing)|loading model|(try again|retry|retried) later|just a moment"
+    r"throttl|too[ _]?many[ _]?requests|rate[ _-]?(limit|exceeded)|over(loaded| capacity)|temporarily|server (is )?busy"
+    r"|(is|still|being) load(ed|ing)|loading model|warming up|not (yet )?ready|(try again|retry|retried) later"
+    r"|just a moment|checking your browser|you are (a )?human|attention required|enable javascript and cookies|captcha"
 )
 """Words of a refusal that its status calls final, and that may pass all the same."""
+_STAYS = re.compile(
+    r"(invalid|incorrect|wrong|expired|revoked|missing)( \w+){0,3} (key|token|credentials?)\b"
+    r"|(key|token|credentials?)( \w+){0,2} (invalid|incorrect|not valid|expired|revoked)\b|does not exist"
+    r"|no such model|unknown model|model( \S+)?( is)? (unknown|not found)"
+)
+"""Words of a wrong key or an unknown model, which stay so whatever else is said."""
 _CODE_CHARS = 100
 _CODES = ("__type", "code", "type", "status", "reason")
 """Keys with the code of an error."""
@@ -275,7 +282,7 @@ def _kind_by_words(error: ModelAPIError) -> _Kind | None:
     if found is not None and not is_soon and error.status_code not in (401, 402, 403, 404):
         return next(kind for kind in _KINDS if kind.errors == (found,))
     is_final = isinstance(error, ModelRequestRejectedError) and error.status_code != HTTPStatus.UNAUTHORIZED
-    if is_final and not isinstance(error, ModelContextWindowExceededError):
+    if is_final and not isinstance(error, ModelContextWindowExceededError) and not _STAYS.search(words):
         return _UNKNOWN if is_soon or _PASSES.search(f"{words} {_codes(error.body).lower()}") else None
     return None
 
