@@ -179,7 +179,10 @@ def _package_version(name: str) -> str:
 
 
 def _runs(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    try:
+        return path.is_file() and os.access(path, os.X_OK)
+    except OSError:  # its folder may not be entered; a shell passes over it, too
+        return False
 
 
 def _same(one: Path, other: Path) -> bool:

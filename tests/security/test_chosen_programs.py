@@ -26,6 +26,7 @@ from llm_do_temporal.sandbox.programs import (
     find_bwrap,
     find_temporal,
 )
+from tests.support.rights import modes_count
 
 ROOT = Path(__file__).parents[2]
 GOOD = "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)"
@@ -64,6 +65,16 @@ def no_fault(path: Path) -> None:
 
 def on_path(monkeypatch: pytest.MonkeyPatch, *folders: Path | str) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join(str(folder) for folder in folders))
+
+
+def test_a_folder_that_may_not_be_entered_is_passed_over(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, path = plant("closed", GOOD), plant("bin", GOOD)
+    on_path(monkeypatch, closed.parent, path.parent)
+    closed.parent.chmod(0)
+    with modes_count():
+        search = find_temporal()
+    closed.parent.chmod(0o700)
+    assert (search.found[0].path, search.passed_over) == (str(path), ())
 
 
 @pytest.mark.parametrize(
