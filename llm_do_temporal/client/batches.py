@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from llm_do_temporal.messages.batches import BatchItem, item_path, lines_of
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.sandbox.listing import folders_in_words
 
 Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
 """Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""
@@ -72,7 +73,13 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
     """
     found: set[Path] = set()
     for pattern in patterns:
-        files = [file for file in _matching(pattern) if not file.is_dir()]
+        files = [file for file in _matching(pattern) if not _is_folder(file)]
+        if not files and (unread := unread_folders([pattern])):
+            raise UsageError(
+                f"--each '{pattern}' matches no file that can be found: permission to read was denied for "
+                f"{folders_in_words(unread)}",
+                next_step="Have somebody with the right to it let you read and enter it.",
+            )
         if not files:
             raise UsageError(
                 f"--each '{pattern}' matches no file here",
@@ -86,17 +93,51 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
     return sorted((file.relative_to(base).as_posix(), file) for file in found)
 
 
+def unread_folders(patterns: Sequence[str]) -> list[str]:
+    """Return the folders, by their paths from here, in which patterns cannot look for files: permission is denied."""
+    found: set[Path] = set()
+    for pattern in patterns:
+        base, parts = _base_of(pattern)
+        found.update(folder for folder in base.parents if _is_closed(folder, os.X_OK))
+        for number, part in enumerate(parts):
+            is_listed = glob.has_magic(part) or parts[number - 1 : number] == ("**",)
+            wanted = os.X_OK | (os.R_OK if is_listed else 0)
+            found.update(folder for folder in _found(base, parts, number) if _is_closed(folder, wanted))
+    return sorted(os.path.relpath(folder) for folder in found)
+
+
+def _is_closed(folder: Path, wanted: int) -> bool:
+    return _is_folder(folder) and not os.access(folder, wanted, effective_ids=True)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its folder may be read and not entered
+        return False
+
+
+def _base_of(pattern: str) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder, or the file, that a pattern names without a wildcard, and its other parts."""
+    parts = Path(pattern).parts
+    begin = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    return Path.cwd().joinpath(*parts[:begin]), parts[begin:]
+
+
 def _matching(pattern: str) -> list[Path]:
     """Return what a pattern matches from here. Hidden names are matched by a part that begins with a dot alone, and
     `**` goes through no link: two links to a folder above would have no end."""
-    parts = Path(pattern).parts
-    begin = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    base = Path.cwd().joinpath(*parts[:begin])
-    if begin == len(parts):
-        return [base] if os.path.lexists(base) else []
-    shows_hidden = any(part.startswith(".") for part in parts[begin:])
-    found = base.glob("/".join(parts[begin:]))
-    return [file for file in found if shows_hidden or not _is_hidden(file.relative_to(base))]
+    base, parts = _base_of(pattern)
+    return [file for file in _found(base, parts, len(parts)) if parts or os.path.lexists(file)]
+
+
+def _found(base: Path, parts: Sequence[str], count: int) -> Iterator[Path]:
+    """Return what the first parts of a pattern match below a folder; the folder itself for none of them."""
+    if not count:
+        return iter((base,))
+    shows_hidden = any(part.startswith(".") for part in parts)
+    found = base.glob("/".join(parts[:count]))
+    return (file for file in found if shows_hidden or not _is_hidden(file.relative_to(base)))
 
 
 def _is_hidden(path: Path) -> bool:

@@ -37,6 +37,7 @@ Keep = Callable[[BinaryIO, str, int], Attachment]
 _SHOWN_WRONG = 20
 """Most lines that are no JSON and are told of."""
 _NO_DIGEST = "0" * 64
+_UNREAD = "its files are not known, because permission to read was denied for the folder"
 
 
 def measure(file: BinaryIO, name: str, _most: int) -> Attachment:
@@ -61,7 +62,9 @@ class InputReader:
         if self._files.each_line:
             items = self._lines(self._files.each_line)
         elif self._files.each:
-            items = [self._item(path, beside) for path in self._matching(self._files.each)]
+            paths, unread = self._matching(self._files.each)
+            items = [self._item(path, beside) for path in paths]
+            items += [BatchItem(name=f"{path}/", unusable=f"{_UNREAD} '{path}'") for path in unread]
         else:
             return ReadInputs(attachments=attachments)
         size = sum(len(item.model_dump_json()) + ITEM_RESULT_BYTES for item in items)
@@ -97,9 +100,11 @@ class InputReader:
         except AttachmentRefusal as refusal:
             return BatchItem(name=path, unusable=refusal.message)
 
-    def _matching(self, patterns: Sequence[str]) -> list[str]:
-        """Return the paths of all files that a pattern matches, once, in their order."""
+    def _matching(self, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the paths of all files that a pattern matches, and of folders on the way that may not be read; each
+        once, in their order."""
         found: set[str] = set()
+        unread: set[str] = set()
         for pattern in patterns:
             check_input_path(pattern)
             top = Place(mount=WORKSHOP, relative=".", path="/")
@@ -116,7 +121,9 @@ class InputReader:
                     f"'{pattern}' was looked for among {MAX_VISITED:,} files and folders, and there are more",
                     next_step="Name a folder before the first '*'.",
                 )
-        return sorted(found)
+            folders = (path.strip("/") for path in walk.unreadable)
+            unread.update(path for path in folders if not is_hidden_path(path))
+        return sorted(found), sorted(unread)
 
     def _lines(self, path: str) -> list[BatchItem]:
         """Return an item for each line of a file that is not blank."""

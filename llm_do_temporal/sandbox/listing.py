@@ -12,7 +12,7 @@ from __future__ import annotations
 import fnmatch
 import heapq
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -139,7 +139,10 @@ def list_tree(opener: FileOpener, asked: ListFilesInput, *, max_visited: int = M
     with ExitStack() as opened:
         files = [opened.enter_context(closing(walk.files(required=required))) for walk in walks]
         found = list(islice(heapq.merge(*files, key=lambda entry: entry.path), MAX_FILES + 1))
-    notes = [_unnameable([name for walk in walks for name in walk.unnameable])]
+    notes = [
+        _unnameable([name for walk in walks for name in walk.unnameable]),
+        _unreadable([path for walk in walks for path in walk.unreadable]),
+    ]
     if not found and _PLAIN_SIGNS.search(asked.pattern):
         notes.append(_SYNTAX)
     return FileListing(
@@ -159,6 +162,20 @@ def _unnameable(names: list[str]) -> str:
         f"left out because their names are not UTF-8, so that no tool can name them: {len(names)} of the files "
         f"and folders (with U+FFFD for what cannot be shown: {shown}{more}). Ask a person to rename them"
     )
+
+
+def _unreadable(paths: list[str]) -> str:
+    """Return a remark on folders whose files are not in a listing; empty for none."""
+    if not paths:
+        return ""
+    return f"not all is listed, because permission to read was denied for {folders_in_words(paths)}"
+
+
+def folders_in_words(paths: Collection[str], most: int = _MAX_NAMED) -> str:
+    """Return the number of folders, and the first of their paths, like `2 folders: '/a', '/b'`."""
+    shown = ", ".join(f"'{path}'" for path in sorted(paths)[:most])
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return f"{len(paths)} {'folder' if len(paths) == 1 else 'folders'}: {shown}{more}"
 
 
 @dataclass(frozen=True)
@@ -185,6 +202,8 @@ class Walk:
     gave_up: bool = False
     unnameable: list[str] = field(default_factory=list[str])
     """Virtual paths, with replacement characters, of what would be listed or entered if its name were UTF-8."""
+    unreadable: set[str] = field(default_factory=set[str])
+    """Virtual paths of folders that may not be read, or whose entries may not be looked at."""
 
     def files(self, *, required: bool) -> Generator[FileEntry]:
         """Every file that matches. Raises EffectFailed where the place does not exist, if it is `required`."""
@@ -195,8 +214,10 @@ class Walk:
             with self.opener.folder(self.place) as folder:
                 yield from self._below(folder, _Level(".", self.place.path, matched))
         except EffectFailed as error:
-            if required or not isinstance(error.__cause__, FileNotFoundError):
+            if required or not isinstance(error.__cause__, FileNotFoundError | PermissionError):
                 raise
+            if isinstance(error.__cause__, PermissionError):
+                self.unreadable.add(self.place.path)
 
     def _below(self, folder: OpenFolder, first: _Level) -> Iterator[FileEntry]:
         # A stack of its own: folders can be nested deeper than Python calls.
@@ -218,6 +239,8 @@ class Walk:
             except OSError as error:
                 if is_passing(error):
                     raise
+                if isinstance(error, PermissionError):
+                    self.unreadable.add(level.virtual)
                 return []  # removed meanwhile, turned into a link, or not ours to look into
             for entry in entries:
                 if self.visited >= self.max_visited:
@@ -265,8 +288,12 @@ class Walk:
     def _size(self, level: _Level, entry: FolderEntry, virtual: str) -> int | None:
         """Bytes of a regular file, or None where the entry is none that can be opened in the tree."""
         if entry.is_file(follow_symlinks=False):
-            with suppress(FileNotFoundError):
+            try:
                 return entry.stat(follow_symlinks=False).st_size
+            except PermissionError:
+                self.unreadable.add(level.virtual)
+            except FileNotFoundError:
+                pass
         if entry.is_symlink():
             relative = join(self.place.relative, join(level.relative, entry.name))
             target = Place(mount=self.place.mount, relative=relative, path=virtual)

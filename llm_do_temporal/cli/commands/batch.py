@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.policy.files.attachments import Attachment
 
 _BATCH = Group("Many inputs", sort_key=4)
+_SHOWN_FOLDERS = 20
 
 
 @Parameter(name="*", group=_BATCH)
@@ -101,15 +102,28 @@ class BatchFlags:
         """
         if not self.wanted:
             return None
-        from llm_do_temporal.client.batches import items_of_files, items_of_lines, matching_files
+        from llm_do_temporal.client.batches import items_of_files, items_of_lines, matching_files, unread_folders
         from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, Batch
 
         if self.each_line is not None:
             items = items_of_lines(self.each_line)
         else:
-            items, notes = items_of_files(matching_files(self.each), attach)
+            files = matching_files(self.each)
+            self._tell_unread(unread_folders(self.each))
+            items, notes = items_of_files(files, attach)
             self._tell_unusable(notes, len(items))
         return Batch(items=tuple(items), concurrency=self.concurrency or DEFAULT_CONCURRENCY)
+
+    def _tell_unread(self, folders: Sequence[str]) -> None:
+        """Say on stderr in which folders no files could be looked for. Raises UsageError as `_tell_unusable` does."""
+        if not folders:
+            return
+        from llm_do_temporal.sandbox.listing import folders_in_words
+
+        words = f"permission to read was denied for {folders_in_words(folders, _SHOWN_FOLDERS)}"
+        if self.strict_inputs:
+            raise UsageError(words, next_step="Nothing was started.")
+        say(visible_line(f"{words}; files in them are no items (--strict-inputs would start nothing)", 4_000))
 
     def _tell_unusable(self, notes: Sequence[str], total: int) -> None:
         """Say on stderr which files cannot be used, and why. Raises UsageError where that is to stop the start."""

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.cli.commands.batch import BatchFlags
 from llm_do_temporal.client.batches import check_batch_size, items_of_files, items_of_lines, matching_files
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.sandbox.listing import folders_in_words
+from tests.support.rights import modes_count
 
 
 @pytest.fixture
@@ -68,6 +71,51 @@ def test_a_file_whose_name_is_not_utf_8_fails_alone(decks: Path) -> None:
 def test_a_pattern_that_matches_no_file_is_a_mistake(decks: Path, pattern: str) -> None:
     with pytest.raises(UsageError, match="matches no file here"):
         matching_files(["decks/*.pdf", pattern])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "closed", "names"),
+    [
+        ("**/*.pdf", ["shut", "shut2"], ["decks/a.pdf", "decks/b.pdf", "decks/old/c.pdf"]),
+        ("*/*.pdf", ["shut", "shut2"], ["decks/a.pdf", "decks/b.pdf"]),
+        ("*/a.pdf", ["shut"], ["decks/a.pdf", "shut2/a.pdf"]),
+        ("decks/*.pdf", [], ["decks/a.pdf", "decks/b.pdf"]),
+        ("shut/*.pdf", ["shut"], None),
+        ("shut/a.pdf", ["shut"], None),
+    ],
+)
+def test_folders_that_may_not_be_read_are_told(
+    decks: Path, capsys: pytest.CaptureFixture[str], pattern: str, closed: list[str], names: list[str] | None
+) -> None:
+    for name, mode in (("shut", 0), ("shut2", 0o100), (".shut", 0)):
+        (decks / name).mkdir()
+        (decks / name / "a.pdf").write_text("a")
+        (decks / name).chmod(mode)
+    words = f"permission to read was denied for {folders_in_words(closed)}"
+    with modes_count():
+        if names is None:
+            with pytest.raises(UsageError) as refused:
+                BatchFlags(each=(pattern,)).batch(lambda _: ())
+            assert refused.value.message == f"--each '{pattern}' matches no file that can be found: {words}"
+        else:
+            batch = BatchFlags(each=(pattern,)).batch(lambda _: ())
+            assert [item.name for item in batch.items if not item.unusable] == names if batch else False
+            told = capsys.readouterr().err
+            assert (words in told) == bool(closed)
+            assert ".shut" not in told
+        if closed:
+            with pytest.raises(UsageError, match="permission to read was denied"):
+                BatchFlags(each=(pattern,), strict_inputs=True).batch(lambda _: ())
+    for name in ("shut", "shut2", ".shut"):
+        (decks / name).chmod(0o700)
+
+
+def test_files_of_a_folder_that_may_be_read_and_not_entered_are_found(decks: Path) -> None:
+    (decks / "decks").chmod(0o400)
+    with modes_count():
+        names = [name for name, _ in matching_files(["decks/*"])]
+    (decks / "decks").chmod(0o700)
+    assert "decks/a.pdf" in names
 
 
 def test_lines_are_prompts_or_json(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from llm_do_temporal.messages.effects import ListFilesInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.listing import MAX_FILES, Walk, list_tree, parse_pattern
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from tests.support.rights import modes_count
 from tests.support.workshops.file_tree import WHOLE, Files, assert_failed, assert_refused
 
 SEVERAL = ("a.md", "b.txt", "src/a.md", "src/lib/a.md", "src/lib/b.py", "src-old/a.md", ".hidden/c.md", ".env")
@@ -291,3 +292,22 @@ def test_names_that_are_not_utf8_are_counted(files: Files, pattern: str, counted
     assert (f": {counted} of the files" in found.note) is (counted > 0)
     assert shown in found.note
     found.model_dump_json()
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+def test_folders_that_may_not_be_read_are_counted(files: Files, mode: int) -> None:
+    names = [f"closed{number}" for number in range(5)]
+    for name in names:
+        files.put(f"{name}/a.txt")
+        (files.workshop / name).chmod(mode)
+    files.put("open/a.txt")
+    with modes_count():
+        listing, other = files.list(), files.list(pattern="open/*")
+    for name in names:
+        (files.workshop / name).chmod(0o700)
+    assert [file.path for file in listing.files] == ["/open/a.txt"]
+    assert listing.note == (
+        "not all is listed, because permission to read was denied for 5 folders: '/closed0', '/closed1', '/closed2' "
+        "and 2 more"
+    )
+    assert other.note == ""
