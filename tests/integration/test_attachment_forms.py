@@ -282,3 +282,32 @@ async def test_a_table_that_is_called_a_text_goes_as_a_table_to_a_model_that_tak
         await run_with(place, "sums.csv")
         (request,) = providers.scripts["odd"].requests
     assert base64.b64encode(table.getvalue()).decode() in json.dumps(request)
+
+
+@pytest.mark.parametrize("adapter", ["chat", "anthropic"])
+async def test_a_model_of_texts_gets_a_page_that_is_called_a_pdf(place: Place, adapter: str) -> None:
+    put_odd_files(place.folder)
+    with Providers() as providers:
+        reads = providers.alias(adapter, "odd", says("Read."), accepts=["text"])
+        place.workshop(model="reads", models={"reads": reads}, model_settings=ROOM)
+        assert (await run_with(place, "page.pdf")).output == "Read."
+        (request,) = providers.scripts["odd"].requests
+    sent = json.dumps(request)
+    assert "page.pdf is called application/pdf, and is text/html." in sent
+    assert "Please sign in" in sent
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cut.pdf", "'cut.pdf' cannot be read as a PDF: it was cut: its end is missing"),
+        ("._deck.pdf", "'._deck.pdf' cannot be read as a PDF: it has what macOS notes about another file"),
+    ],
+)
+async def test_a_model_of_texts_is_told_nothing_of_the_parser(place: Place, name: str, words: str) -> None:
+    aliased(place, scripted(), "text")
+    put_odd_files(place.folder)
+    (place.folder / "._deck.pdf").write_bytes(b"\0\x05\x16\x07\0\2" + bytes(64))
+    with pytest.raises(AttachmentRefusal, match=words) as refused:
+        await run_with(place, name)
+    assert "accepts" not in (refused.value.next_step or "")

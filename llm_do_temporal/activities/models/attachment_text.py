@@ -11,6 +11,7 @@ from functools import lru_cache
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_flaw, pdf_text
 from llm_do_temporal.policy.files.attachment_forms import kind_of
+from llm_do_temporal.policy.files.contents import PDF, UNKNOWN, flaw_of, real_type
 from llm_do_temporal.policy.files.encodings import readable
 
 MAX_ATTACHED_CHARS = 400_000
@@ -20,21 +21,29 @@ _KEPT_TEXTS = 16
 """Every turn of a conversation sends its attachments again; reading a long PDF takes seconds."""
 _READABLE_CHARS = 2
 """A page with fewer letters or digits has no text: a page number at most."""
+_WHOLE = "Attach a copy that opens in its own program, without a password; another model cannot read this one, either."
 _ORDER = Order("text", MAX_PAGES, characters=MAX_ATTACHED_CHARS)
 
 
-def text_of(data: bytes, media_type: str, name: str) -> str:
-    """Return the file's text, after a line with its name and kind. Raises AttachmentRefusal where it has none."""
-    if media_type == "application/pdf":
+def text_of(data: bytes, declared: str, name: str) -> str:
+    """Return the file's text, after a line with its name and kind. Raises AttachmentRefusal where it has none.
+
+    What the file is counts, and not its `declared` media type. A PDF whose beginning is damaged may be readable.
+    """
+    real = real_type(data, declared)
+    if PDF in (real, declared) and kind_of(real) != "text":
         return _pdf_text(data, name)
     text, lost = readable(data)
-    if lost and kind_of(media_type) != "text":
+    if lost and kind_of(real) != "text":
+        why = "" if declared == UNKNOWN else flaw_of(data, real)
         raise AttachmentRefusal(
-            f"'{name}' ({media_type}) cannot be given to this model: it is neither text nor a PDF",
-            next_step="Attach it as text or PDF, or choose a model that takes such files.",
+            f"'{name}' ({real}) cannot be given to this model: {why or 'it is neither text nor a PDF'}",
+            next_step=_WHOLE if why else "Attach it as text or PDF, or choose a model that takes such files.",
         )
+    is_miscalled = real != declared and kind_of(real) == "text"
+    called = f"{name} is called {declared}, and is {real}.\n" if is_miscalled else ""
     remark = f" ({lost}; who attached it should convert it to UTF-8)" if lost else ""
-    return f"Content of {name}{remark}:\n{_cut(text)}"
+    return f"{called}Content of {name}{remark}:\n{_cut(text)}"
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -74,23 +83,32 @@ def _read(data: bytes, name: str) -> PdfText:
     try:
         found = pdf_text(data, _ORDER)
     except PdfFailure as failure:
-        raise _refusal(failure, name) from failure
+        raise _refusal(failure, data, name) from failure
     if not found.count:
-        raise AttachmentRefusal(f"'{name}' is a PDF without pages")
+        raise AttachmentRefusal(f"'{name}' is a PDF without pages", next_step=_WHOLE)
     return found
 
 
-def _refusal(failure: PdfFailure, name: str) -> AttachmentRefusal:
+def _refusal(failure: PdfFailure, data: bytes, name: str) -> AttachmentRefusal:
     what, _, number = str(failure).partition(" ")
     if failure.kind == "Refused" and what == "password":
-        return AttachmentRefusal(f"'{name}' is a PDF with a password and cannot be read")
+        return AttachmentRefusal(
+            f"'{name}' is a PDF with a password and cannot be read", next_step="Attach a copy without the password."
+        )
     if failure.kind == "Refused":
-        return AttachmentRefusal(f"'{name}' has {number} pages; the text of at most {MAX_PAGES} can be given")
-    why = str(failure) if failure.kind == "TooMuch" else failure.kind
-    return AttachmentRefusal(
-        f"'{name}' cannot be read as a PDF: {why}",
-        next_step="Mend the file; for a model that takes PDFs, say `accepts: [text, pdf]` under `models:`.",
-    )
+        return AttachmentRefusal(
+            f"'{name}' has {number} pages; the text of at most {MAX_PAGES} can be given",
+            next_step="Attach a part of it.",
+        )
+    if failure.kind == "TooMuch":
+        return AttachmentRefusal(
+            f"'{name}' cannot be read as a PDF: {failure}",
+            next_step="Attach a part of it, or choose a model that takes PDFs.",
+        )
+    # What the parser says of it are names of its own classes.
+    real = real_type(data, PDF)
+    why = flaw_of(data, real) or ("it is damaged" if real == PDF else f"its content is {real}")
+    return AttachmentRefusal(f"'{name}' cannot be read as a PDF: {why}", next_step=_WHOLE)
 
 
 def _cut(text: str) -> str:

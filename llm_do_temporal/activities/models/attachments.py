@@ -76,7 +76,7 @@ def _content(item: Any, blobs: BlobStore | None, model: Model, told: list[str]) 
     data, name, declared = blobs.read(digest), unquote(name), item.media_type
     # References without a form are of runs that were started by an earlier version: text types went in as text.
     if address.endswith(AS_TEXT) or kind_of(declared) == "text":
-        if declared != PDF and (lost := readable(data)[1]):
+        if real_type(data, declared) != PDF and (lost := readable(data)[1]):
             told.append(f"{name}: {lost}")
         return text_of(data, declared, name)
     # A script takes every file as it is.
@@ -88,7 +88,7 @@ def _checked(data: bytes, declared: str, name: str, model: Model, told: list[str
     real = real_type(data, declared)
     flaw = flaw_of(data, real) or (flaw_of_pdf(data) if real == PDF else "")
     if not flaw and kind_of(real) == "text":
-        return f"{name} is called {declared}, and is {real}.\n{text_of(data, real, name)}"
+        return text_of(data, declared, name)
     if not flaw and is_taken([one.__name__ for one in type(model).__mro__], real):
         return _file(data, real, name)
     why = flaw or "this model does not take files of this type"

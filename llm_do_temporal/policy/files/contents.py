@@ -15,6 +15,7 @@ PDF = "application/pdf"
 UNKNOWN = "application/octet-stream"
 ZIP = "application/zip"
 OLE = "application/x-ole-storage"
+_MAC_NOTES = "application/applefile"
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _OPENED = {
     b"word/": f"{_OFFICE}wordprocessingml.document",
@@ -36,6 +37,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", ZIP),
     (b"PK\x05\x06", ZIP),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
+    (b"\0\x05\x16\x07", _MAC_NOTES),
     (b"\x1f\x8b\x08", "application/gzip"),
     (b"ID3", "audio/mpeg"),
     (b"OggS", "audio/ogg"),
@@ -87,6 +89,8 @@ def flaw_of(data: bytes, media_type: str) -> str:
         return "it is empty"
     if media_type == UNKNOWN:
         return "its content is not what its name says"
+    if media_type == _MAC_NOTES:
+        return "it has what macOS notes about another file, whose name has no '._'"
     if media_type == PDF:
         return _flaw_of_pdf(data)
     if media_type == OLE and "EncryptedPackage".encode("utf-16-le") in data:

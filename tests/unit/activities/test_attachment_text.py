@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -64,18 +65,43 @@ def empty() -> bytes:
     return target.getvalue()
 
 
+def archive() -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as made:
+        made.writestr("\xe4.bin", b"\xff\xfe" * 40)
+    return target.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "media_type", "words"),
     [
-        (b"%PDF-1.7\nnot really", PDF, "'a' cannot be read as a PDF"),
+        (b"%PDF-1.7\nnot really", PDF, "'a' cannot be read as a PDF: it was cut: its end is missing"),
+        (b"%PDF-1.7\nnot really\nstartxref\n9\n%%EOF", PDF, "'a' cannot be read as a PDF: it is damaged"),
+        (b"\0\x05\x16\x07" + bytes(64), PDF, "'a' cannot be read as a PDF: it has what macOS notes about another file"),
+        (archive(), PDF, "'a' cannot be read as a PDF: its content is application/zip"),
+        (b"\0\xff", PDF, "'a' cannot be read as a PDF: its content is not what its name says"),
         (locked(), PDF, "'a' is a PDF with a password"),
         (empty(), PDF, "'a' is a PDF without pages"),
-        (b"\xff\xfe\x00", "application/zip", "it is neither text nor a PDF"),
+        (archive(), "text/csv", r"'a' \(application/zip\) .* it is neither text nor a PDF"),
+        (archive()[:40], "application/zip", "it was cut: its end is missing"),
+        (b"\xff\xfd\x00", "application/octet-stream", "it is neither text nor a PDF"),
     ],
 )
-def test_what_cannot_be_read_says_why(data: bytes, media_type: str, words: str) -> None:
-    with pytest.raises(AttachmentRefusal, match=words):
+def test_what_cannot_be_read_says_why_and_what_helps(data: bytes, media_type: str, words: str) -> None:
+    with pytest.raises(AttachmentRefusal, match=words) as refused:
         text_of(data, media_type, "a")
+    assert "Error" not in refused.value.message
+    assert "ttach" in (refused.value.next_step or "")
+
+
+@pytest.mark.parametrize("declared", [PDF, "application/vnd.ms-excel"])
+def test_a_text_that_is_called_something_else_is_given_as_what_it_is(declared: str) -> None:
+    data = "<html><p>Bitte anmelden, Größe".encode("cp1252")
+    text = text_of(data, declared, "a")
+    assert text.startswith(
+        f"a is called {declared}, and is text/html.\nContent of a (not all of it is text in UTF-8: 2 "
+    )
+    assert "<p>Bitte anmelden, Gr" in text
 
 
 @pytest.mark.parametrize("media_type", ["text/markdown", "application/octet-stream"])

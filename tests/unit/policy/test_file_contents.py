@@ -47,6 +47,8 @@ OTHER = "its content is not what its name says"
         (b"PK\x03\x04....mimetypeapplication/epub+zip", ZIP, "application/epub+zip"),
         (COMPOUND, "application/vnd.ms-excel", "application/vnd.ms-excel"),
         (COMPOUND, SHEET, OLE),
+        (b"\0\x05\x16\x07\0\2", PDF, "application/applefile"),
+        (b"\0\x05\x16\x07\0\2", "text/csv", "application/applefile"),
         # nothing is known of the content of these
         (b"whatever", "audio/mpeg", "audio/mpeg"),
         (b"\0", "application/x-unheard-of", "application/x-unheard-of"),
