@@ -13,6 +13,8 @@ import yaml
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -121,3 +123,30 @@ async def test_a_raised_threshold_fails_the_gate_in_every_report(
     code, text = await say("eval", "show", "greeting", "--json")
     assert json.loads(text)["passed"] is False
     assert len(model.requests) == 2
+
+
+async def test_a_case_of_a_run_tells_its_worker_the_names_that_the_run_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+    model = scripted("27 November", "27 November")
+    place.worker("main", model)
+    names = ["2026.11.27 bill v1.2.tar.txt", "evil.worker", ".plan"]
+    for name in names:
+        place.write(f"given/{name}", "sum")
+    attached = snapshot_host_files(
+        [place.folder / "given" / name for name in names], LocalBlobStore(blob_folder(place.folder)), 1_000
+    )
+    run = await place.start("main", prompt="when?", attachments=[one.model_dump() for one in attached])
+    await place.client.result(run)
+    file = place.folder / "bills.eval.yaml"
+    words = ["eval", "add", run, "--to", str(file), "--workshop", str(place.folder)]
+    assert await asyncio.to_thread(run_command, words) == 0
+    told = capsys.readouterr().err
+    assert f"added case '{run}' to bills.eval.yaml, with 3 files" in told
+    assert "the copy of 'evil.worker' is called 'evil-worker.txt', and the worker of the case is told that name" in told
+    assert "the copy of '.plan' is called 'plan'" in told
+    assert "bill" not in told.replace("bills.eval.yaml", "")
+    await evaluate(place, file)
+    assert [name in model.requests[-1].prompt for name in (names[0], "evil-worker.txt", "plan")] == [True] * 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -18,19 +18,19 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.record.facts import RunFacts, read_facts
 from llm_do_temporal.client.views.run_list import ListedRun, read_run
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
 from llm_do_temporal.definitions.yaml.additions import ListPlace
 from llm_do_temporal.definitions.yaml.lines import parse_yaml
 from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, blobs_of
 
 CASES = "cases"
 _PEOPLE = ("signal", "update", "script")
 """Doors of decisions that a case repeats: what rules and grants answer they answer again."""
-_DEFINING = (".worker", ".py", ".pyc", ".pyw", ".so", ".pth")
-"""Endings of files that define something where they lie in a workshop; `.eval.yaml` has two dots."""
 _FILES = ".files"
 """Ending of the folder beside an evaluation file in which the files of its cases are, instead of the file's own."""
 
@@ -47,6 +47,8 @@ class AddedCase:
     """Number of decisions that it repeats."""
     has_expected: bool
     """Whether the run had an answer, which is now the expected one."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Names of files that their copies could not have, each with that of the copy, which the case's worker gets."""
     other_worker: str = ""
     """Worker of the evaluation, where the run is of another one; empty: it is the same."""
 
@@ -112,7 +114,8 @@ def add_read_run(path: Path, root: Path, read: ReadRun, blobs: BlobStore | None,
     before = _text_of(path) if path.exists() else f"worker: {json.dumps(read.run.worker)}\n"
     known = _known(before, label, case_id)
     kept = Path(f"{path.name.removesuffix(EVALUATION_SUFFIX)}{_FILES}") / _folder_name(case_id)
-    names = _free_names(facts.attachments)
+    given = [PurePosixPath(one.path).name for one in facts.attachments]
+    names = _free_paths(given, (path.parent / kept).relative_to(root).as_posix(), protection_of(root))
     attachments = [(kept / name).as_posix() for name in names]
     entry = case_entry(case_id, facts, attachments=attachments, decide=decide_entries(read.questions))
     changed = ListPlace(label, (CASES,)).with_items(before, [entry])
@@ -125,6 +128,7 @@ def add_read_run(path: Path, root: Path, read: ReadRun, blobs: BlobStore | None,
         tuple(copy for copy, _ in files),
         decisions=sum(one["times"] for one in entry.get("decide", ())),
         has_expected="expected_output" in entry,
+        renamed=tuple((one, copy) for one, copy in zip(given, names, strict=True) if PurePosixPath(copy).name != one),
         other_worker=known if known not in ("", read.run.worker) else "",
     )
 
@@ -183,26 +187,30 @@ def _folder_name(case_id: str) -> str:
     return name.strip(".") or "case"
 
 
-def _free_names(attachments: Iterable[Attachment]) -> list[str]:
-    """Return a name of its own for each file, below one folder.
+def _free_paths(given: Sequence[str], folder: str, protection: Protection) -> list[str]:
+    """Return a path below a folder of the workshop for a copy of each file of these names.
 
-    Whoever gave the file chose its name, and names mean something in a workshop. So a copy's name does not begin with a
-    dot, has one dot only, and ends like no worker and no Python file.
+    A copy keeps the name, in a folder of its own where another has it already. Whoever gave the file chose its name,
+    and names mean something in a workshop: one that defines, or that begins with a dot, is another one.
     """
-    names: list[str] = []
-    for attachment in attachments:
-        pure = PurePosixPath(attachment.path.lstrip("/"))
-        stem, suffix = pure.stem.strip(".").replace(".", "-") or "file", re.sub(r"[^\w.]", "", pure.suffix)
-        if stem.casefold() == "workshop":
-            stem = "workshop-file"
-        if suffix.lower() in _DEFINING:
-            stem, suffix = f"{stem}-{suffix[1:]}", ".txt"
-        name, number = f"{stem}{suffix}", 1
-        while name.casefold() in {one.casefold() for one in names}:
-            number += 1
-            name = f"{stem}-{number}{suffix}"
-        names.append(name)
-    return names
+    names = [_free_name(name, folder, protection) for name in given]
+    alone = {name.casefold() for name in names}
+    paths: list[str] = []
+    for name in names:
+        taken = {path.casefold() for path in paths}
+        numbers = (f"{number}/{name}" for number in count(2) if str(number) not in alone)
+        paths.append(
+            name if name.casefold() not in taken else next(one for one in numbers if one.casefold() not in taken)
+        )
+    return paths
+
+
+def _free_name(given: str, folder: str, protection: Protection) -> str:
+    name = given.lstrip(".") or "file"
+    # Without spaces and line ends around it, which patterns of names may pass over.
+    bare = name.strip()
+    defines = protection.protects(f"{folder}/{bare}") or bare.casefold().endswith(EVALUATION_SUFFIX)
+    return f"{bare.replace('.', '-')}.txt" if defines else name
 
 
 def _contents(

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.text import say, visible_line
 
 
 async def add(
@@ -22,7 +22,8 @@ async def add(
     """Make a case of a run: its task, its files, its answer as the expected one, and the decisions that people took.
 
     The case stands at the end of the file's cases; comments and order of the file stay as they are. Attached files are
-    copied into a folder beside it. Look at the answer before you keep it: the run may have been wrong.
+    copied into a folder beside it, by their names; a name that would define something there is changed, and told. Look
+    at the answer before you keep it: the run may have been wrong.
 
     Parameters
     ----------
@@ -42,6 +43,11 @@ async def add(
     say(f"added case '{added.id}' to {added.file.name}{_with(len(added.attachments), added.decisions)}")
     if not added.has_expected:
         say("the run has no answer, so nothing is expected of the case: write `expected_output:` or evaluators")
+    for given, copy in added.renamed:
+        say(
+            f"the copy of '{visible_line(given, 300)}' is called '{visible_line(copy, 300)}', and the worker of the "
+            "case is told that name: the other one defines something in a workshop, or begins with a dot"
+        )
     if added.other_worker:
         say(f"the evaluation is of '{added.other_worker}', and the run was of another worker")
     return 0

@@ -94,7 +94,7 @@ def test_files_are_copied_beside_the_file_each_under_a_name_of_its_own(tmp_path:
     files = (attachment(root, "/in/deck.txt", b"one"), attachment(root, "/other/deck.txt", b"two"))
     added = add(tmp_path / "new.eval.yaml", RunFacts(prompt="x", input={"n": 1}, attachments=files))
     case = load_evaluation(tmp_path / "new.eval.yaml", root).cases[0]
-    assert case.attachments == ("new.files/deck-9/deck.txt", "new.files/deck-9/deck-2.txt")
+    assert case.attachments == ("new.files/deck-9/deck.txt", "new.files/deck-9/2/deck.txt")
     assert [path.read_bytes() for path in added.attachments] == [b"one", b"two"]
     assert (case.prompt, case.input, case.expected) == ("x", {"n": 1}, None)
 
@@ -126,27 +126,50 @@ def test_a_folder_that_leads_out_of_the_workshop_takes_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        ("evil.eval.yaml", "evil-eval.yaml"),
-        ("workshop.yaml", "workshop-file.yaml"),
-        ("Workshop.yaml", "workshop-file.yaml"),
+        ("evil.eval.yaml", "evil-eval-yaml.txt"),
+        ("workshop.yaml", "workshop-yaml.txt"),
+        ("Workshop.yaml", "Workshop-yaml.txt"),
         ("x.worker\n", "x-worker.txt"),
         ("x.pyw", "x-pyw.txt"),
-        ("a/evil.EVAL.yaml", "evil-EVAL.yaml"),
+        ("x.pyd ", "x-pyd.txt"),
+        ("a/evil.EVAL.yaml", "evil-EVAL-yaml.txt"),
         ("evil.worker", "evil-worker.txt"),
         ("tools.PY", "tools-PY.txt"),
         ("__init__.py", "__init__-py.txt"),
         ("own.cpython-311.so", "own-cpython-311-so.txt"),
         (".worker", "worker"),
         (".gitattributes", "gitattributes"),
+        ("..x.py", "x-py.txt"),
         ("...", "file"),
-        ("report.v2.pdf", "report-v2.pdf"),
     ],
 )
 def test_the_name_of_a_copy_defines_nothing(tmp_path: Path, given: str, kept: str) -> None:
     facts = RunFacts(prompt="x", attachments=(attachment(tmp_path.resolve(), given, b"x"),))
     added = add(tmp_path / "decks.eval.yaml", facts)
     assert added.attachments == (tmp_path.resolve() / "decks.files" / "deck-9" / kept,)
+    assert added.renamed == ((Path(given).name, kept),)
     assert [path.name for path in tmp_path.rglob("*.eval.yaml")] == ["decks.eval.yaml"]
+
+
+def test_a_yaml_file_where_definitions_are_looked_for_is_called_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "workers").mkdir()
+    root = tmp_path.resolve()
+    read = addition.ReadRun(listed(), RunFacts(prompt="x", attachments=(attachment(root, "a.yaml", b"x"),)), [])
+    path, blobs = root / "workers" / "a.eval.yaml", LocalBlobStore(root / "blobs")
+    added = addition.add_read_run(path, root, read, blobs, "deck-9")
+    assert added.renamed == (("a.yaml", "a-yaml.txt"),)
+
+
+def test_a_name_that_defines_nothing_is_that_of_the_copy(tmp_path: Path) -> None:
+    names = ["2026.11.27 Rechnung v1.2.tar.txt", "report.v2.pdf", "trail .", "a.yaml", "new\nline.txt", "2"]
+    given = [attachment(tmp_path.resolve(), name, name.encode()) for name in names]
+    given += [attachment(tmp_path.resolve(), path, path.encode()) for path in ("/b/report.v2.pdf", "/c/REPORT.v2.pdf")]
+    added = add(tmp_path / "decks.eval.yaml", RunFacts(prompt="x", attachments=tuple(given)))
+    assert [path.name for path in added.attachments] == [*names, "report.v2.pdf", "REPORT.v2.pdf"]
+    assert added.renamed == ()
+    assert [path.read_text() for path in added.attachments] == [one.path for one in given]
+    case = load_evaluation(tmp_path / "decks.eval.yaml", tmp_path.resolve()).cases[-1]
+    assert [tmp_path.resolve() / one for one in case.attachments] == list(added.attachments)
 
 
 def test_bytes_that_are_gone_are_named(tmp_path: Path) -> None:
