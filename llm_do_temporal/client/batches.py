@@ -203,7 +203,7 @@ def _item_of_line(file: Path, number: int, line: str) -> BatchItem:
     try:
         return BatchItem.of_line(f"{file.name}:{number}", line, as_json=file.suffix.lower() == ".jsonl")
     except ValueError as error:
-        raise UsageError(f"{file}:{number}: the line is not JSON: {error}") from error
+        raise UsageError(f"{file}:{number}: {error}") from error
 
 
 def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:

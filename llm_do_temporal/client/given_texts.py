@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
-from llm_do_temporal.policy.files.encodings import CONVERT_STEP, decoded, wrong_place
+from llm_do_temporal.policy.files.encodings import NotText, given_text
 from llm_do_temporal.storage.snapshots import bytes_of
 
 
@@ -43,9 +43,7 @@ def read_stream(file: BinaryIO, what: str, *, most: int = MAX_VALUE_BYTES) -> st
     if len(data) > most:
         raise UsageError(f"{what} has more than {most} bytes", next_step="Give long text as a file: -a FILE.")
     try:
-        text = decoded(data)
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{what} cannot be read: it is not UTF-8 text ({wrong_place(error)})", next_step=f"{CONVERT_STEP}."
-        ) from error
+        text = given_text(data)
+    except NotText as error:
+        raise UsageError(f"{what} cannot be read: {error}", next_step=error.next_step) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")

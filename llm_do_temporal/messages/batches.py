@@ -68,11 +68,16 @@ class BatchItem(Strict):
     def of_line(cls, name: str, line: str, *, as_json: bool) -> BatchItem:
         """Return the item of a line: its text, or its JSON value. Of JSON, text is a prompt and anything else an input.
 
-        Raises ValueError for a line that is not JSON.
+        Raises ValueError for a line that is not JSON, or that gives nothing.
         """
         if not as_json:
             return cls(name=name, prompt=line.strip())
-        value = read_json(line)
+        try:
+            value = read_json(line)
+        except ValueError as error:
+            raise ValueError(f"the line is not JSON: {error}") from error
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise ValueError("the line gives nothing: write a prompt or an input, or leave the line out")
         return cls(name=name, prompt=value) if isinstance(value, str) else cls(name=name, input=value)
 
 

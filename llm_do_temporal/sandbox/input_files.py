@@ -19,7 +19,7 @@ from llm_do_temporal.messages.batches import BatchItem, InputFiles, lines_of
 from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_LINES_BYTES, MAX_READ_ITEMS, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
-from llm_do_temporal.policy.files.encodings import CONVERT_STEP, decoded, wrong_place
+from llm_do_temporal.policy.files.encodings import NotText, given_text
 from llm_do_temporal.policy.files.input_paths import (
     WORKSHOP,
     WORKSHOP_TREE,
@@ -132,12 +132,9 @@ class InputReader:
         if len(data) > MAX_LINES_BYTES:
             raise UsageError(f"the file '{path}' has more than {MAX_LINES_BYTES} bytes of lines")
         try:
-            lines = lines_of(decoded(data))
-        except UnicodeDecodeError as error:
-            raise UsageError(
-                f"the lines of '{path}' cannot be read: it is not UTF-8 text ({wrong_place(error)})",
-                next_step=f"{CONVERT_STEP}.",
-            ) from error
+            lines = lines_of(given_text(data))
+        except NotText as error:
+            raise UsageError(f"the lines of '{path}' cannot be read: {error}", next_step=error.next_step) from error
         if len(lines) > MAX_READ_ITEMS:
             raise UsageError(f"the file '{path}' has {len(lines)} lines; at most {MAX_READ_ITEMS} are items of a run")
         name, as_json = PurePosixPath(path).name, path.lower().endswith(".jsonl")
@@ -147,7 +144,7 @@ class InputReader:
             try:
                 items.append(BatchItem.of_line(f"{name}:{number}", line, as_json=as_json))
             except ValueError as error:
-                wrong.append(f"{path}:{number}: the line is not JSON: {error}")
+                wrong.append(f"{path}:{number}: {error}")
         if wrong:
             raise UsageError("\n  ".join(wrong[:_SHOWN_WRONG]))
         return items

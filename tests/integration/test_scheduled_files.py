@@ -176,12 +176,17 @@ async def test_lines_of_a_file_are_items_and_those_of_another_kind_are_inputs(pl
         facts = await read_facts(place.client.temporal, await read_run(place.client.temporal, run))
         assert [(one.prompt, one.input) for one in facts.items] == wanted
         await Schedules(place.client).delete(name)
-    put(place, "rows.jsonl", "{\n1\n[")
-    name = await made(place, reads=reads(place, each_line="rows.jsonl"))
-    run = await triggered(place, name)
-    with pytest.raises(UsageError, match=r"rows.jsonl:1: the line is not JSON(.|\n)*rows.jsonl:3"):
-        await place.client.result(run)
-    await Schedules(place.client).delete(name)
+    for rows, words in (
+        ("{\n1\n[", r"rows.jsonl:1: the line is not JSON(.|\n)*rows.jsonl:3"),
+        ("1\nnull", r"rows.jsonl:2: the line gives nothing"),
+        ("1\0\n\0", r"'rows.jsonl' cannot be read: it is not UTF-8 text \(line 1 has a NUL character"),
+    ):
+        put(place, "rows.jsonl", rows)
+        name = await made(place, reads=reads(place, each_line="rows.jsonl"))
+        run = await triggered(place, name)
+        with pytest.raises(UsageError, match=words):
+            await place.client.result(run)
+        await Schedules(place.client).delete(name)
 
 
 async def test_kept_files_stay_as_they_were_and_gc_leaves_them_as_long_as_the_schedule_is_there(place: Place) -> None:

@@ -12,7 +12,15 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Byte order marks, the longer ones first, with the encodings that read and drop them."""
-CONVERT_STEP = "Convert it to UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8"
+
+
+class NotText(ValueError):
+    """Bytes are no text in the encoding that they name."""
+
+    def __init__(self, message: str, encoding: str) -> None:
+        """`encoding` is a guess of the one that they are in, for advice."""
+        super().__init__(message)
+        self.next_step = f"Convert it to UTF-8, for example with: iconv -f {encoding} -t UTF-8."
 
 
 def encoding_of(data: bytes) -> str:
@@ -28,6 +36,21 @@ def has_mark(data: bytes) -> bool:
 def decoded(data: bytes) -> str:
     """Return a text without its byte order mark. Raises UnicodeDecodeError."""
     return data.decode(encoding_of(data))
+
+
+def given_text(data: bytes) -> str:
+    """Return a text that somebody gives, without its byte order mark. Raises NotText, also for one with a NUL."""
+    try:
+        text = decoded(data)
+    except UnicodeDecodeError as error:
+        raise NotText(f"it is not UTF-8 text ({wrong_place(error)})", "WINDOWS-1252") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise NotText(
+            f"it is not UTF-8 text (line {line} has a NUL character, as UTF-16 without a byte order mark has)",
+            "UTF-16LE",
+        )
+    return text
 
 
 def readable(data: bytes) -> tuple[str, str]:

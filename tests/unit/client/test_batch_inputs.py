@@ -160,6 +160,10 @@ def test_only_line_feeds_and_carriage_returns_end_lines_and_marks_are_left_out(t
     [
         (b'{"n": 1}\n{"n": 1e999}\n', r"ask.jsonl:2: the line is not JSON: inf is no number"),
         (b'"one"\n{no\n3\n[\n', r"ask.jsonl:2: the line is not JSON: .*\n  .*ask.jsonl:4: the line is not JSON"),
+        (
+            b'"one"\nnull\n" "\n{}\n0\n""',
+            r"^.*ask.jsonl:2: the line gives nothing: .*\n.*jsonl:3: .*\n.*jsonl:6: the line g.*$",
+        ),
         (b"\n", "no lines"),
         (b"\xff", r"UTF-8 text \(line 1 has the byte 0xff\)"),
     ],

@@ -40,6 +40,20 @@ def test_text_of_another_encoding_is_named_with_its_place(tmp_path: Path, read: 
 
 
 @pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_text_of_wide_characters_without_a_mark_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], encoding: str
+) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_bytes("eins\nzwei\n".encode(encoding))
+    with pytest.raises(
+        UsageError, match=r"lines.txt'.* not UTF-8 text \(line 1 has a NUL character, as UTF-16"
+    ) as raised:
+        read(file)
+    assert "iconv -f UTF-16" in str(raised.value.next_step)
+
+
+@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("name", ["gone", "a\0b", "folder/"])
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, read: Callable[[Path], object], name: str) -> None:
     (tmp_path / "folder").mkdir()

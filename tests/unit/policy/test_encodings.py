@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.policy.files.encodings import decoded, encoding_of, wrong_place
+from llm_do_temporal.policy.files.encodings import NotText, decoded, encoding_of, given_text, wrong_place
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
@@ -31,3 +31,21 @@ def test_the_line_and_the_byte_that_are_not_utf_8_are_named() -> None:
     with pytest.raises(UnicodeDecodeError) as raised:
         decoded("one\ntwo Müller".encode("cp1252"))
     assert wrong_place(raised.value) == "line 2 has the byte 0xfc"
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "advice"),
+    [
+        ("one\ntwo Müller".encode("cp1252"), r"line 2 has the byte 0xfc", "-f WINDOWS-1252"),
+        ("one\ntwo".encode("utf-16-le"), r"line 1 has a NUL character", "-f UTF-16LE"),
+        (b"one\ntwo\0", r"line 2 has a NUL character", "-f UTF-16LE"),
+    ],
+)
+def test_what_somebody_gives_and_is_no_text_is_refused_with_advice(data: bytes, words: str, advice: str) -> None:
+    with pytest.raises(NotText, match=words) as raised:
+        given_text(data)
+    assert advice in raised.value.next_step
+
+
+def test_what_somebody_gives_is_read_without_its_mark() -> None:
+    assert given_text("Größe".encode("utf-16")) == "Größe"
