@@ -200,6 +200,37 @@ async def test_a_form_starts_one_run_with_its_files_as_the_user(place: Place) ->
     assert "by ada" in (await ada.open(f"/runs/{run}")).text
 
 
+async def test_what_a_start_warns_of_is_shown_before_the_page_of_the_run(place: Place) -> None:
+    place.worker("main", scripted("Thanks."))
+    ada = await signed_in_browser(place)
+    page = await ada.open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    files = {
+        "page.pdf": b"<!DOCTYPE html><p>Sign in",
+        "cut<b>.pdf": b"%PDF-1.7\nand no more",
+        "names.csv": "Müller".encode("cp1252"),
+    }
+    answers = [
+        await ada.client.post(
+            "/start",
+            data={**form.fields, "worker": "main", "prompt": "Look at this."},
+            files=[("files", one) for one in files.items()],
+            headers={"origin": "http://127.0.0.1:8234"},
+        )
+        for _ in range(2)
+    ]
+    run = f"main-{form.fields['key']}"
+    place.started.append(run)
+    assert (await place.client.result(run)).output == "Thanks."
+    for answer in answers:
+        assert answer.status_code == 200
+        assert "models do not get these files as they are" in answer.text
+        assert "page.pdf&#39;: its content is text/html, not application/pdf" in answer.text
+        assert "cut&lt;b&gt;.pdf&#39;: it was cut: its end is missing" in answer.text
+        assert "names.csv&#39;: not all of it is text in UTF-8: 1 places" in answer.text
+        assert f'href="/runs/{run}"' in answer.text
+
+
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [

@@ -56,21 +56,25 @@ async def show_form(request: Request) -> Response:
 
 
 async def start_run(request: Request) -> Response:
-    """Start the run of the form and go to its page; if it cannot be started, show the form again with the reason."""
+    """Start the run of the form and go to its page, or show what was warned of before; if it cannot be started, show
+    the form again with the reason."""
     settings: UiSettings = request.app.state.settings
     client: LlmDoClient = request.app.state.client
     form: FormData = request.state.form
     typed = StartForm(**{name: text_of(form, name) for name in StartForm.__dataclass_fields__})
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
+    warnings: list[str] = []
     try:
         check_key(typed.key)
         with TemporaryDirectory(prefix="llm-do-upload-") as folder:
             paths = await _save(files, Path(folder))
-            sent = await asyncio.to_thread(_prepared, typed, paths, settings, request.state.user)
+            sent = await asyncio.to_thread(_prepared, typed, paths, settings, request.state.user, warnings)
         run = f"{typed.worker.replace(':', '-').replace('/', '-')}-{typed.key}"
         await start_once(client, sent, run)
     except LlmDoError as error:
         return await _form(request, typed, error, had_files=bool(files))
+    if warnings:
+        return render(request, "started.html", run=run, warnings=warnings)
     return RedirectResponse(run_address(run), status_code=303)
 
 
@@ -89,8 +93,13 @@ async def start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> None
         await client.status(run)
 
 
-def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, user: str) -> StartRunInput:
-    """Return the request that is sent. Raises LlmDoError for any mistake that can be found here."""
+def _prepared(
+    typed: StartForm, files: Sequence[Path], settings: UiSettings, user: str, warnings: list[str]
+) -> StartRunInput:
+    """Return the request that is sent. Raises LlmDoError for any mistake that can be found here.
+
+    `warnings` get what `start` warns of, such as files that models do not get as they are.
+    """
     if not typed.worker:
         raise UsageError("no worker was chosen")
     if typed.mode and typed.mode not in MODES:
@@ -106,7 +115,7 @@ def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, use
         review="changes" if typed.review else None,
         started_by=user,
     )
-    return request.prepare(settings.workshop, embedded=settings.embedded)
+    return request.prepare(settings.workshop, embedded=settings.embedded, warn=warnings.append)
 
 
 def _json(text: str) -> Any:
