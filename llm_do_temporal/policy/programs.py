@@ -10,7 +10,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise
+from posixpath import normpath
 
 
 def _named(text: str) -> frozenset[str]:
@@ -19,59 +20,75 @@ def _named(text: str) -> frozenset[str]:
 
 _RUN_OTHERS = _named(
     """
-    abduco builtin busybox busybox-static busybox.static bwrap capsh catchsegv cgexec choom chpst chronic
-    chroot chrt command coproc daemonize dbus-run-session doas dtach dumb-init eatmydata entr env envdir eval
-    exec expect fakechroot fakeroot faketime faketimemt firejail flatpak-spawn flock gdb gosu i386 ionice
-    ld-linux-aarch64.so ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so libfaketime linux32
-    linux64 ltrace memusage nice nohup nsenter numactl parallel pkexec prlimit proot proxychains qemu-aarch64
-    qemu-x86_64 rlwrap rr runcon runuser s6-setuidgid screen script setarch setpriv setsid setuidgid sg
-    softlimit source start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset time timeout tini tmux
-    torify torsocks toybox tsocks unbuffer unshare valgrind watch watchexec wine wine64 wsl x86_64 xargs xterm
-    xvfb-run
+    aa-exec abduco alacritty bear builtin busybox busybox-static busybox.static bwrap caffeinate capsh catatonit
+    catchsegv ccache cgexec choom chpst chronic chroot chrt command coproc cpulimit daemonize datefudge dbus-launch
+    dbus-run-session distcc doas dtach dumb-init eatmydata entr env envdir envuidgid eval exec execlineb expect
+    fakechroot fakeroot faketime faketimemt firejail flatpak-spawn flock foot gdb gnome-terminal gosu gpg-agent i386
+    icecc ionice kitty konsole ld-linux-aarch64.so ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so
+    libfaketime linux32 linux64 logsave ltrace lxterminal memusage mpiexec mpirun nice nohup nsenter numactl orterun
+    parallel pkexec prlimit proot proxychains qemu-aarch64 qemu-x86_64 rlwrap rr run0 runcon runuser rxvt s6-envdir
+    s6-envuidgid s6-setuidgid s6-softlimit sccache screen script sem setarch setpriv setsid setuidgid sg softlimit
+    source srun ssh-agent st start-stop-daemon stdbuf strace su su-exec sudo systemd-cat systemd-inhibit
+    systemd-nspawn systemd-run taskset terminator tilix time timeout tini tmux torify torsocks toybox trickle tsocks
+    uclampset unbuffer unshare urxvt valgrind watch watchexec wezterm wine wine64 wsl x-terminal-emulator x86_64 xargs
+    xfce4-terminal xterm xvfb-run
     """
 )
 """Programs that run the program that their words name."""
 _NO_OPERAND = _named(
     """
-    builtin busybox busybox-static busybox.static catchsegv chronic command coproc daemonize doas dumb-init
-    eatmydata env eval exec fakeroot ionice linux32 linux64 ltrace memusage nice nohup proot proxychains setsid
-    stdbuf strace sudo time tini torify torsocks toybox tsocks unbuffer valgrind watch watchexec wsl x86_64 xargs
-    xterm xvfb-run
+    aa-exec alacritty bear builtin busybox busybox-static busybox.static caffeinate catatonit catchsegv ccache
+    chronic command coproc cpulimit daemonize dbus-launch distcc doas dumb-init eatmydata env eval exec fakeroot foot
+    gnome-terminal gpg-agent icecc ionice kitty konsole linux32 linux64 ltrace lxterminal memusage mpiexec mpirun nice
+    nohup orterun proot proxychains run0 rxvt sccache sem setsid srun ssh-agent st stdbuf strace sudo systemd-cat
+    systemd-inhibit systemd-nspawn terminator tilix time tini torify torsocks toybox trickle tsocks uclampset unbuffer
+    urxvt valgrind watch watchexec wezterm wsl x-terminal-emulator x86_64 xargs xfce4-terminal xterm xvfb-run
     """
 )
 """Programs that run others, and have no word but options and variables before the one that they run."""
 _REACH_OUT = _named(
     """
-    ansible apk apt apt-get aria2c arping aws axel az brew buildah bun bundle bunx bzr cargo composer conda
-    corepack curl curlie dig dnf docker doggo dpkg drill elinks emerge finger flatpak fping ftp gcloud gem
-    getent gh git-remote glab go gpg guix helm hg host http httpie https hub ip iptables kubectl ldapsearch lftp
-    links lynx mail mailx mise mongo mongosh mosh mount msmtp mtr mutt mysql nc ncat nerdctl netcat nix nmap npm
-    npx nslookup openssl pacman pdm ping ping6 pip pipenv pipx pixi pnpm podman poetry psql rclone redis-cli
-    resolvectl rlogin rpm rsh rsync rustup scp sendmail sftp skopeo smbclient snap socat ssh svn swaks telnet
-    terraform tftp tofu tracepath traceroute uv uvx vagrant w3m wget wget2 whois xh yarn youtube-dl yt-dlp yum
-    zypper
+    adb ansible apk apptainer apt apt-get aptitude aria2c arping autossh aws axel az bower brew buildah bun bundle
+    bunx bzr cabal cargo composer conan conda corepack cpan cpanm cpanp crictl curl curlie dig dnf docker doggo dpkg
+    drill dub elinks emerge eopkg finger flatpak flutter fping fpm ftp gcloud gem getent gh git-remote glab go gpg
+    guix helm heroku hg host http httpie https hub ip iptables kubectl ldapsearch lerna lftp links luarocks lynx mail
+    mailx mamba mariadb micromamba mise mongo mongosh mosh mount msmtp mtr multipass mutt mysql mysqladmin mysqldump
+    nc ncat nerdctl netcat nimble nix nix-env nmap npm npx nslookup nvm opam openssl pacman pdm pdsh pear pecl ping
+    ping6 pip pipenv pipx pixi pkg pkgin pnpm podman poetry port psql pssh pub raco rclone rebar3 redis-cli resolvectl
+    rlogin rpm rpm-ostree rsh rsync rustup scp sdk sendmail sftp shards singularity skopeo slogin smbclient snap socat
+    spack ssh sshpass svn swaks telnet terraform tftp tlmgr tofu tracepath traceroute uv uvx vagrant vcpkg w3m wget
+    wget2 whois xbps xh yarn youtube-dl yt-dlp yum zypper
     """
 )
 """Programs whose words name hosts, addresses or packages."""
 _RUN_FILES = _named(
     """
-    ant at batch bats bazel behave celery cmake coverage crontab dart dc dotnet duckdb ed emacs ex fab flask
-    foreman gmake gnuplot gradle gradlew grunt gulp gunicorn hatch honcho hypercorn hyperfine inv invoke jest
-    jupyter just latex latexmk launchctl lein lualatex m4 mix mlr mocha modprobe mono mvn mvnw nim ninja nodemon
-    nox nvim open papermill pdflatex perf phpunit playwright pm2 pre-commit py.test pytest rake robot rspec
-    run-parts sbt scons service sqlite3 streamlit swift systemctl tex tox uvicorn vi vim vitest xdg-open xelatex
-    zig
+    ant at ava b2 ballerina batch bats bazel bc behave bjam blender buck cake celery chef-client chef-solo cmake
+    coverage crontab crystal cwltool cypress dagger dagster dart dc deno dotnet duckdb earthly ed emacs ex fab flask
+    foreman ghostscript gmake gnuplot gradle gradlew grunt gs gulp gunicorn gvim hatch honcho hypercorn hyperfine inv
+    invoke jbang jekyll jest jmeter jupyter just k6 karma kcov latex latexmk launchctl lein locust logrotate lualatex
+    m4 mage matlab meson mix mkdocs mlr mocha modprobe mono msbuild mvn mvnw newman nextflow nim ninja nodemon nose2
+    nosetests nox nvim nx open packer pants papermill pdflatex perf phpunit pike playwright please pm2 povray
+    pre-commit prefect premake prove ps2pdf puppet py.test pytest rake redo robot rollup rspec run-parts rview
+    salt-call sam sbt scala-cli scons serverless service skaffold snakemake sphinx sqlite3 stack stap streamlit swift
+    systemctl tap task tex thor tilt tox tup turbo uvicorn vi view vim vimdiff vite vitest vvp waf wasm3 wasmedge
+    wasmer wasmtime webpack wolframscript xcodebuild xdg-open xelatex xmake zig
     """
 )
 """Programs that run the code, the tasks or the services that their words name."""
 _INTERPRETERS = _named(
     """
-    ash bash boot clisp clojure csh dash deno elixir elvish erl escript fish gjs groovy guile iex ipython java
-    jruby jshell julia jython kotlin ksh lua luajit micropython mksh node nodejs nu octave osascript perl php
-    powershell pwsh pypy python qjs r racket raku rbash rscript ruby runghc runhaskell sbcl scala scheme sh
-    tclsh tcsh ts-node tsx wish xonsh yash zsh
+    abcl ash bash bb boot bpftrace ccl chez chezscheme clisp clj clojure coffee cscript csh csharp csi dash deno
+    dtrace ecl elixir elvish erl escript fennel fish forth fsharpi gap gforth ghci gjs gosh gprolog graalpy groovy
+    groovysh gsi gst guile hermes hugs hy iex ipython janet java jimsh jjs jruby jshell julia jython kotlin kotlinc
+    ksh lfe livescript lsc lua luajit maxima micropython mit-scheme mksh mruby newlisp node nodejs nu ocaml ocamlrun
+    octave octave-cli oil osascript osh perl petite php php-cgi picolisp powershell prolog pwsh pypy python pythonw
+    qjs r racket raku rbash rdmd regina rexx rhino rscript ruby runghc runhaskell sage sbcl scala scheme scilab sh
+    swipl tcc tclsh tcsh ts-node tsx ucblogo wish wren wscript xonsh yap yash ysh zsh
     """
 )
+_SHELLS = _named("ash bash csh dash elvish fish ksh mksh nu osh powershell pwsh rbash sh tcsh xonsh yash ysh zsh")
+"""Interpreters that expand globs and braces."""
 _SCRIPTED = _named(
     """
     awk gawk jq mawk nawk sed yq
@@ -89,14 +106,15 @@ _VALUED_OPTIONS = _named("-F -v")
 """Options of `awk` that have a value, which is no script."""
 _PROCESSES = _named(
     """
-    fuser kill killall pgrep pkill pwait renice skill taskkill
+    fuser gcore gstack initctl jcmd jinfo jmap jstack kill killall killall5 loginctl monit pgrep pkill pstack pwait
+    py-spy rbspy rc-service renice reptyr s6-svc skill slay snice supervisorctl sv taskkill tskill xkill
     """
 )
 """Programs whose words name processes."""
 _VALUED_LETTERS = frozenset("bCfFgIKLNTVX")
 _LETTERS = _named("ar bsdtar jar ps tar")
 """Programs whose first word is options, with a hyphen or without one."""
-_MODES = _named("chgrp chmod chown")
+MODES = _named("chgrp chmod chown")
 """Programs whose first word that is no option says who may do what with the files that follow."""
 _READERS = _named(
     """
@@ -123,6 +141,8 @@ _GIT_FLAGS = _named(
     """
 )
 _GIT_GLOBAL = frozenset(("--no-pager", "--no-optional-locks", "-P"))
+_VALUELESS = _GIT_GLOBAL - {"-P"} | {"-"}
+"""Options that have no value, whichever program has them."""
 _GIT_SUBCOMMANDS = _named(
     """
     add blame branch checkout describe diff grep log ls-files ls-tree restore rev-parse rm shortlog show status
@@ -139,31 +159,48 @@ _FIND_ACTS = _named(
     -delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir
     """
 )
-_RUN_WORDS = _named("-- -c -e develop dlx enter exec foreach record run shell stat x")
+_RUN_WORDS = _named(
+    """
+    -- -c -e create develop dlx enter exec foreach record rsh run shell stat unshare x
+    """
+)
 """Words after which tools for packages, projects and containers run a program that follows."""
 _RUN_AFTER = _named(
     """
-    asdf aws-vault direnv distrobox dotenv dotenvx fnm git guix lxc mamba micromamba nix-shell oc op pyenv rbenv
-    rye toolbox volta
+    adb apptainer asdf aws-vault chamber crictl crun ctr direnv distrobox doppler dotenv dotenvx fnm git guix heroku
+    incus infisical limactl lxc machinectl mamba micromamba multipass nix-shell oc op pyenv rbenv runc rye singularity
+    teller toolbox volta
     """
 )
 """Further programs that run a program behind one of these words."""
-_RUN_ANY_WORD = _named("bunx cmd npx powershell pwsh ssh uvx")
+_RUN_ANY_WORD = _named(
+    """
+    autossh bunx cmd mosh npx pdsh powershell pssh pwsh slogin ssh sshpass uvx
+    """
+)
 """Programs of which any word may be the program that they run, here or elsewhere."""
+_READ_BY_SHELLS = _RUN_ANY_WORD | _SHELLS | {"git"}
+"""Programs whose words a shell may expand, besides those that always run others."""
 _GIT_RUNS = _named("--exec --index-filter --msg-filter --tree-filter -x foreach run")
 """Words of `git` after which a command follows."""
 _RUN_OPTIONS = _named(
     """
     --checkpoint-action --compress-program --exec-batch --extcmd --filter --info-script --new-volume-script
-    --open-files-in-pager --pager --pre --receive-pack --rsh --rsh-command --rsync-path --to-command --unzip-command
-    --upload-pack --use-compress-program
+    --open-files-in-pager --pager --pre --receive-pack --rsh --rsh-command --rsync-path --speller --strip-program
+    --to-command --unzip-command --upload-pack --use-compress-program --wrap
     """
 )
 """Options of whatever program whose value is a program, or a command, that it runs."""
+_RUN_NOTHING = _named("--check --strip")
+"""Options of other programs with which one of these begins."""
+_SHORTENED = frozenset(option[:size] for option in _RUN_OPTIONS for size in range(6, len(option))) - _RUN_NOTHING
+_RUN_SPELLED = _RUN_OPTIONS | _SHORTENED
+"""Options that run their value, also abbreviated."""
 _RUN_LETTERS = {
     "bsdtar": ("-I",),
     "fd": ("-x", "-X", "--exec"),
     "fdfind": ("-x", "-X", "--exec"),
+    **dict.fromkeys(("c++", "cc", "g++", "gcc"), ("-wrapper",)),
     "git": ("-c", "-O", "-u", "--config", "--exec"),
     "man": ("-P",),
     "scp": ("-S",),
@@ -174,14 +211,39 @@ _RUN_LETTERS = {
 }
 """Further such options of one program, the value perhaps glued to them; of `git`, also its settings, which may run
 some."""
-_RUN_SCRIPTS = _named("awk gawk make mawk nawk sed")
+_RUN_SCRIPTS = _named(
+    """
+    awk gawk gvim less make mawk more most nawk sed view vimdiff
+    """
+)
 """Further programs whose scripts, or settings, may run commands."""
+_HOLD_TEXT = _INTERPRETERS | _RUN_AFTER | _RUN_ANY_WORD | _RUN_SCRIPTS
+_HOLD_TEXT_FAMILIES = _REACH_OUT | _RUN_FILES
+"""Programs of which a word may be the text of commands."""
+_FAMILIES = _named("cargo docker git kubectl podman")
+"""Programs of which a subcommand may be a program of its own: `git-push`, `docker-compose`."""
 _WITHIN = re.compile(r"""exec:|system:|ext::|[=!"'()\[\]{},]+""", re.IGNORECASE)
 """Signs behind which a word may have a command: `core.pager=rm`, `EXEC:rm`, `!rm`, `system("rm")`."""
 _GIT_ALIKE = {"hub": "git", "send-pack": "push", "http-push": "push"}
 """Words of `git`, and a program that hands its words to it, with those that do the same."""
-_VERSION = re.compile(r"[-.\d]+$")
+_VERSION = re.compile(r"[-.]?\d[-.\d]*[dmtu]{0,2}(-?(dbg|debug|nogil|cgi|cli))?$|[-.\d]+$")
+_MAX_NAME = 255
+"""Longest name of a file."""
 _ASSIGNMENT = re.compile(r"\w+=")
+_BEFORE_OPERAND = re.compile(r"\w+=|\+")
+"""Words that may stand between a program and its subcommand, besides options: `make A=b all`, `cargo +nightly run`."""
+_SHELL_WORD = re.compile(r"\w+=.*|!|\W*[({]|if|then|else|elif|do|while|until|trap")
+"""Words of a shell's text behind which a command begins."""
+_PYTHON_MODULE = re.compile(r"-\w*m")
+"""Option of Python behind which the program is: `python -um pip`."""
+_ANYTHING = "\0"
+"""Sign in a word for a part that only a shell knows, which puts something else there."""
+_TEXT = re.compile(r"""[\s\\'"*?\[{]""")
+"""Signs of which a word has one where a shell reads it as anything but itself."""
+_BLANK = re.compile(r"\\[_tnvfrc]")
+"""Signs that `env -S` reads as the end of a word."""
+_PIECES = re.compile(r"([=:,@])")
+"""Signs between a word and a path: `if=./x`."""
 _MAX_TEXT_DEPTH = 4
 """Most commands within the text of another one that are looked at."""
 _MAX_WORDS = 400
@@ -241,6 +303,11 @@ def runs_others(word: str) -> bool:
     return not {_base(word), _program(word)}.isdisjoint(_RUN_OTHERS)
 
 
+def names_program(words: Sequence[str]) -> bool:
+    """Return whether a word of the command may be a program, or a command, that the first one runs."""
+    return runs_others(words[0]) or any(_programs_behind(words)) or any(_run_values(words))
+
+
 def runs_script(word: str) -> bool:
     """Return whether this is the name or path of a program whose first word that is no option is its script."""
     return _program(word) in _INTERPRETERS | _SCRIPTED
@@ -284,40 +351,92 @@ def _bounded(commands: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
-    if (base := _base(words[0])).startswith("git-"):
-        words = ("git", base.removeprefix("git-"), *words[1:])
+    family, dash, subcommand = _base(words[0]).partition("-")
+    if dash and family in _FAMILIES:
+        words = (family, subcommand, *words[1:])
     if _program(words[0]) in ("git", "hub"):
         alike = tuple(_GIT_ALIKE.get(_base(word), word) for word in words)
         if alike != words and _fits_freely(tokens, alike):
             return True
+    if words[0] == "{}":  # a file that `find` finds
+        return True
     names = {words[0], _base(words[0]), _program(words[0])}
-    if not any(fnmatchcase(name, token) for name in names for token in {tokens[0], _base(tokens[0])}):
+    if not any(_may_be(name, token) for name in names for token in {tokens[0], _base(tokens[0])}):
         return False
-    if not all(_has_option(token, words) for token in tokens[1:] if token.startswith("-")):
+    options = [token for token in tokens[1:] if token.startswith("-")]
+    if not all(_has_option(token, words) for token in options):
         return False
     plain = [token for token in tokens[1:] if not token.startswith("-")]
-    if not plain:
-        return True
-    starts = list(_after_options(words, 1))
-    if len(starts) > _MAX_LEADING or (_program(words[0]) == "git" and _has_other_commands(words)):
-        return True
-    return any(_begins_with(plain, words[start:]) for start in starts)
+    is_any = bool(plain) and _program(words[0]) == "git" and _has_other_commands(words)
+    return is_any or _follow(plain, [*_apart(options, words)])
 
 
-def _begins_with(plain: Sequence[str], words: Sequence[str]) -> bool:
-    found = list(islice((word for word in words if not word.startswith("-")), len(plain)))
-    return len(found) >= len(plain) and all(map(fnmatchcase, found, plain))
+def _follow(plain: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether these words follow each other, with nothing between but options, their values and the like."""
+    places = {0}
+    for token in plain:
+        behind = {at for place in places for at in islice(_after_options(words, place + 1), _MAX_LEADING + 1)}
+        if len(behind) > _MAX_LEADING:
+            return True
+        places = {at for at in behind if _may_be(words[at], token)}
+    return bool(places)
+
+
+def _may_be(word: str, token: str) -> bool:
+    """Return whether a word is what the glob `token` fits, as it is, as a path, or as what a shell may make of it."""
+    if fnmatchcase(word, token):
+        return True
+    if _ANYTHING in word:
+        begin, stem = word.partition(_ANYTHING)[0], re.split(r"[*?\[]", token)[0]
+        is_open = stem != token and (stem.startswith(begin) or begin.startswith(stem))
+        return is_open or fnmatchcase(token, word.replace(_ANYTHING, "*"))
+    if "/" not in word + token:
+        return False
+    path, wanted = _as_path(word), _as_path(token).lstrip("/")
+    # The top of the files is known to the machine alone: an absolute path, or one that leads up, may be any below it.
+    return fnmatchcase(path, wanted) or (path.startswith(("/", "../")) and fnmatchcase(path, f"*/{wanted}"))
+
+
+def _as_path(word: str) -> str:
+    return "".join(normpath(piece) if "/" in piece else piece for piece in _PIECES.split(word))
 
 
 def _has_option(token: str, words: Sequence[str]) -> bool:
-    """Return whether an option is among the words, alone, with a value or, as letters, with other letters."""
-    options = [word for word in words[1:] if word.startswith("-")]
-    if any(fnmatchcase(word, token) or word.startswith(f"{token}=") for word in options):
+    """Return whether an option is among the words: alone, abbreviated, with a value or, as letters, with others."""
+    given = [word for word in words[1:] if word.startswith("-") or _ANYTHING in word]
+    valued = (f"{one}={value}" for one, value in pairwise(words[1:]) if one.startswith("-"))
+    if any(_may_be(word, token) or _shortens(word, token) for word in (*given, *valued)):
         return True
     if token.startswith("--") or len(token) >= _CLUSTER:
         return False
-    letters = {letter for word in options if not word.startswith("--") for letter in word[1:]}
+    letters = {letter for word in given if not word.startswith("--") for letter in word[1:]}
     return letters.issuperset(token[1:])
+
+
+def _shortens(word: str, token: str) -> bool:
+    """Return whether a word is the long option of a rule, perhaps abbreviated, or with another number of hyphens."""
+    (name, _, value), (wanted, sign, wish) = word.partition("="), token.partition("=")
+    if not (_is_long(name) and _is_long(wanted)):
+        return False
+    given, whole = name.lstrip("-"), wanted.lstrip("-")
+    is_same = whole == given or (name.startswith("--") and whole.startswith(given))
+    return is_same and (not sign or _may_be(value, wish))
+
+
+def _is_long(option: str) -> bool:
+    return option.startswith("-") and len(option) >= _CLUSTER - option.startswith("--") and option.strip("-") != ""
+
+
+def _apart(options: Sequence[str], words: Sequence[str]) -> Iterator[str]:
+    """Yield the words, and as a word of its own each value that is glued to one of these options."""
+    letters = "".join(option[1:] for option in options if re.fullmatch(r"-\w", option))
+    for word in words:
+        if any(_shortens(word, option) for option in options):
+            yield from word.split("=", 1)
+        elif letters and (glued := re.match(f"(-\\w*?[{letters}])(.+)", word)):
+            yield from glued.groups()
+        else:
+            yield word
 
 
 def _has_other_commands(words: Sequence[str]) -> bool:
@@ -326,15 +445,16 @@ def _has_other_commands(words: Sequence[str]) -> bool:
 
 
 def _after_options(words: Sequence[str], first: int) -> Iterator[int]:
-    """Yield the positions from `first` on where the options may be over; each option may have a value."""
+    """Yield the positions from `first` on where the options and the like may be over; each option may have a value."""
     last_option, position = False, first
     while position < len(words):
-        is_option = words[position].startswith("-") and len(words[position]) > 1
-        if not is_option:
+        word = words[position]
+        if not word.startswith("-"):
             yield position
-            if not last_option:
+            if not last_option and not _BEFORE_OPERAND.match(word):
                 return
-        last_option, position = is_option and words[position] not in _GIT_GLOBAL - {"-P"}, position + 1
+        last_option = word.startswith("-") and word not in _VALUELESS
+        position += 1
 
 
 def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
@@ -345,52 +465,68 @@ def _commands_in(argv: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]
         raise _TooMuchError
     waiting, seen = [0], {0}
     texts_from: int | None = None
+    is_shell = False
     while waiting:
         at = waiting.pop()
         words = argv[at:]
         yield words
         if _may_hold_text(words):
             texts_from = at + 1 if texts_from is None else min(texts_from, at + 1)
+            is_shell = is_shell or runs_others(words[0]) or _program(words[0]) in _READ_BY_SHELLS
         inner = {at + one for one in _programs_behind(words)} - seen
         seen |= inner
         waiting.extend(inner)
         for text in _run_values(words):
-            yield from _commands_of(text, (), depth)
+            yield from _commands_of(text, (), depth, opens=True)
     if texts_from is None or depth >= _MAX_TEXT_DEPTH:
         return
     for number, word in enumerate(argv[texts_from:], texts_from):
         if len(word) > _MAX_TEXT_CHARS:
             raise _TooMuchError
-        glued = (word[2:],) if word.startswith("-") else ()
-        for text in (*glued, *_WITHIN.split(word), *((word,) if any(map(str.isspace, word)) else ())):
-            if text != word or any(map(str.isspace, word)):
-                yield from _commands_of(text, argv[number + 1 :], depth)
+        # A value may be glued to one letter or more: `env -vSrm`.
+        glued = [word[at:] for at in range(2, _CLUSTER + 1) if word.startswith("-")]
+        is_text, has_blanks = _TEXT.search(word) is not None, any(map(str.isspace, word))
+        for text in (*glued, *_WITHIN.split(word), *((word,) if is_text else ())):
+            if text != word or is_text:
+                yield from _commands_of(text, argv[number + 1 :], depth, opens=is_shell or has_blanks)
 
 
-def _commands_of(text: str, after: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
-    """Yield the commands in a text within a command, and those in them; `after` are the words behind the text."""
+def _commands_of(text: str, after: tuple[str, ...], depth: int, *, opens: bool) -> Iterator[tuple[str, ...]]:
+    """Yield the commands in a text within a command, and those in them; `after` are the words behind the text.
+
+    With `opens` a shell may read it, so that a glob in it stands for anything.
+    """
     if len(text) > _MAX_TEXT_CHARS:
         raise _TooMuchError
-    if depth < _MAX_TEXT_DEPTH and (inside := _split(text)):
+    for reading in dict.fromkeys((text, _BLANK.sub(" ", text)) if depth < _MAX_TEXT_DEPTH else ()):
+        inside = tuple(_opened(word) if opens else word for word in _split(reading))
         # `env -Srm x` goes on with the words that follow. Variables and words of a shell may stand before.
         whole = (*inside, *after)
         if len(whole) > _MAX_WORDS:
             raise _TooMuchError
         for start in range(min(len(inside), _MAX_LEADING)):
-            yield from _commands_in(whole[start:], depth + 1)
+            if _ANYTHING not in whole[start] or all(map(_SHELL_WORD.fullmatch, inside[:start])):
+                yield from _commands_in(whole[start:], depth + 1)
 
 
 def _run_values(words: Sequence[str]) -> Iterator[str]:
     """Yield what the options of a program give it to run."""
-    letters = _RUN_LETTERS.get(_program(words[0]), ())
+    program = _program(words[0])
+    letters = _RUN_LETTERS.get(program, ())
+    short = {letter[1] for letter in letters if len(letter) < _CLUSTER - 1}
     for at, word in enumerate(words[1:], 1):
         name, _, value = word.partition("=")
+        following = " ".join(words[at + 1 : at + 2])
+        is_cluster = word.startswith("-") and not word.startswith("--")
         if word.startswith("ext::"):
             yield word.removeprefix("ext::")
-        elif name in _RUN_OPTIONS or name in letters:
-            yield from _WITHIN.split(value or " ".join(words[at + 1 : at + 2]))
-        elif short := next((one for one in letters if word.startswith(one) and len(one) < _CLUSTER - 1), ""):
-            yield from _WITHIN.split(word.removeprefix(short))
+        elif name in letters or name in _RUN_SPELLED:
+            yield from _WITHIN.split(value or following)
+        elif at == 1 and program in _LETTERS and not is_cluster and not short.isdisjoint(word):
+            # The values of these letters follow in their order: `tar cfI a.tar rm x`.
+            yield from words[2 : 2 + len(word)]
+        elif cut := min((found for letter in short if (found := word.find(letter, 1)) > 0 and is_cluster), default=0):
+            yield from _WITHIN.split(word[cut + 1 :] or following)
 
 
 def _may_hold_text(words: Sequence[str]) -> bool:
@@ -398,8 +534,7 @@ def _may_hold_text(words: Sequence[str]) -> bool:
     program = _program(words[0])
     if program == "git":
         return not _GIT_RUNS.isdisjoint(words)
-    others = _INTERPRETERS | _RUN_AFTER | _RUN_SCRIPTS
-    return runs_others(words[0]) or program in others or _is_among(_REACH_OUT | _RUN_FILES, words[0])
+    return runs_others(words[0]) or program in _HOLD_TEXT or _is_among(_HOLD_TEXT_FAMILIES, words[0])
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -408,6 +543,16 @@ def _split(text: str) -> tuple[str, ...]:
     except ValueError:
         words = text.split()
     return tuple(word for word in words if word)
+
+
+def _opened(word: str) -> str:
+    """Return a word with a sign for each part that some shell expands: globs, groups, and braces that are no block."""
+    for begin, end, signs in (("{", "}", (",", "..")), ("[", "]", ("",)), ("(", ")", ())):
+        first, last = word.find(begin), word.rfind(end)
+        if 0 <= first < last and (first or any(sign in word[first:last] for sign in signs)):
+            before = "" if "/" in word[first:last] else word[:first].rstrip("@+!?*")
+            word = f"{before}{_ANYTHING}{word[last + 1 :]}"
+    return word.replace("*", _ANYTHING).replace("?", _ANYTHING)
 
 
 def _programs_behind(words: Sequence[str]) -> Iterator[int]:
@@ -427,6 +572,8 @@ def _programs_behind(words: Sequence[str]) -> Iterator[int]:
             start = last + 1
     elif program == "find":
         yield from (at + 1 for at, word in enumerate(words[:-1]) if word in _FIND_ACTS)
+    elif program in ("python", "pypy"):
+        yield from (at + 1 for at, word in enumerate(words[:-1]) if _PYTHON_MODULE.fullmatch(word))
     elif program in _RUN_ANY_WORD:
         yield from range(1, len(words))
     elif _is_among(_REACH_OUT | _RUN_FILES | _RUN_AFTER, words[0]):
@@ -456,7 +603,7 @@ def _of_other_meaning(program: str, before: Sequence[str]) -> str | None:
     plain = [word for word in before if not word.startswith("-")]
     if program in _PROCESSES:
         return f"a word of '{program}' may name a process"
-    if program in _MODES and not plain:
+    if program in MODES and not plain:
         return f"the first word of '{program}' says who may do what"
     if program not in _LETTERS:
         return None
@@ -493,4 +640,5 @@ def _base(word: str) -> str:
 
 def _program(word: str) -> str:
     """Return the name of a program without folder and version."""
-    return _VERSION.sub("", _base(word)) or _base(word)
+    base = _base(word)
+    return (_VERSION.sub("", base) if len(base) <= _MAX_NAME else base) or base

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,9 @@ pnpm dlx|pnpm exec|podman exec a|podman run a|proxychains|proxychains4 -q|pyenv 
 rye run
 s6-setuidgid root|ssh -o A=b h|ssh -p 22 host|ssh host|sudo env|sudo nice -n 1|toolbox run|torify|uv run --no-project
 uvx|volta run|watchexec|watchexec --|wsl -e|x86_64|xargs env|yarn exec|timeout -k 1 5|stdbuf -o L|setarch x86_64
+adb shell|alacritty -e|autossh h|buildah unshare|crictl exec p|docker create i|doppler run --|heroku run|incus exec c
+kitty|konsole -e|logsave f|machinectl shell c|mosh h|mpirun -n 2|oc rsh p|pdsh -w h|python3 -m|run0|ssh-agent
+runc exec p|sshpass -p x ssh h|systemd-cat|systemd-inhibit|uclampset -m 1|env -|tar --to-com|install --strip-program
 taskset -c 0|systemd-run -p A=b|strace -f -e trace=file|flock -n x|chroot --userspec=a /|nsenter -t 1|unshare -r
 """.replace("\n", "|")
 SPELLED = ("rm v", "/bin/rm v", "rm -rf v")
@@ -77,6 +82,42 @@ def test_what_a_rule_blocks_is_blocked_in_the_text_of_commands(command: str) -> 
 @pytest.mark.parametrize("command", split(GIT))
 def test_a_subcommand_that_a_rule_blocks_is_blocked_behind_others(command: str) -> None:
     assert not is_free("git push", command)
+
+
+RUNS = r"""
+env -S 'touch\_v'|env -S 'A=b\_touch\_v'|env -vS'touch v'|env - touch v|sh -c '(touch v)'|sh -c 't\ouch v'
+bash -c '{touch,v}'|sh -c "trap 'touch v' EXIT"|sh -c 'if (true) then (touch v) fi'|bash -c 'touch{,} v'
+bash -c 't{ouch,} v'|sh -c '/bin/t?uch v'|sh -c '/bin/[t]ouch v'|sh -c 'env /bin/t?uch v'
+bash -O extglob -c '/bin/+(t)ouch v'|tar -cI'touch v' -f a.tar w
+tar cfI a.tar 'touch v' w|tar --use-comp='touch v' -cf a.tar w|git -c alias.x='!touch v' x
+""".strip().replace("\n", "|")
+"""Commands that make the file `v` and change nothing but their folder, whatever a shell makes of them."""
+
+
+@pytest.mark.parametrize("command", split(RUNS))
+def test_what_really_runs_a_blocked_program_is_blocked(command: str, tmp_path: Path) -> None:
+    (tmp_path / "w").touch()
+    subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=False)  # some fail behind `touch`
+    assert (tmp_path / "v").exists()
+    assert not is_free("touch", command)
+
+
+@pytest.mark.parametrize("path", ["./d/v", "e/../d/v", "d//v", "d/./v", "{top}/d/v", "../{name}/d/v"])
+def test_another_name_of_a_file_that_a_rule_blocks_is_blocked(path: str, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "e").mkdir()
+    (tmp_path / "d/v").write_text("secret")
+    command = f"cat {path.format(top=tmp_path, name=tmp_path.name)}"
+    assert subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True).stdout == b"secret"
+    assert not is_free("cat d/*", command)
+
+
+@pytest.mark.parametrize("option", ["--recursive", "--recurs", "--rec", "-vr"])
+def test_an_option_that_a_rule_blocks_is_blocked_where_it_is_abbreviated(option: str, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    subprocess.run(["cp", option, "d", "e"], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "e").is_dir()
+    assert not is_free("cp -r" if option == "-vr" else "cp --recursive", f"cp {option} d e")
 
 
 @pytest.mark.control

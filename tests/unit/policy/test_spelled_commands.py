@@ -98,6 +98,263 @@ def test_what_settings_options_and_scripts_run_is_blocked(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        *(
+            r"env -S 'rm\_v'",
+            r"env -S 'rm\tv'",
+            r"env -S'rm\_v'",
+            r"env -S 'A=b\_rm\_v'",
+            r"env -S 'rm\cfoo'",
+            "env -vSrm",
+        ),
+        *("env -iS'rm v'", "env --split-s 'rm v'", "env - rm v", "sh -c '(rm v)'", "sh -c 'trap rm EXIT'"),
+        *("sh -c \"trap 'rm v' EXIT\"", "sh -c 'if (true) then (rm v) fi'", "sh -c \"eval 'rm v'\"", r"sh -c 'r\m'"),
+        *("sh -c \"r''m\"", r"sh -c 'r\m v'", 'sh -c "eval \\"r\'\'m v\\""', "bash -c '{rm,v}'", "bash -c 'rm{,} v'"),
+        *("busybox sh -c 'r\\m v'", "python3-dbg -m rm", "python3 -um rm", "python3.13t -mrm v"),
+    ],
+)
+def test_a_text_is_read_as_its_reader_reads_it(command: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "sh -c '/bin/r? v'",
+            "sh -c '/bin/[r]m v'",
+            "sh -c '/bin/r*'",
+            "sh -c '* v'",
+            "bash -c '{r,}m v'",
+            "bash -c r{m,}",
+        ),
+        *(
+            "bash -c 'r{m,} v'",
+            "bash -c '/bin{/rm,} v'",
+            "bash -c '{r{m,n},x} v'",
+            "tcsh -c 'r{m} v'",
+            "zsh -c '/bin/(r)m v'",
+        ),
+        *("bash -O extglob -c '/bin/+(r)m v'", "sh -c 'env /bin/r? v'", "sh -c 'A=b /bin/r? v'", "sh -c '! /bin/r? v'"),
+        *(
+            "sh -c 'exec -a x /bin/r? v'",
+            "sh -c 'trap \"/bin/r? v\" EXIT'",
+            "ssh h /bin/r? v",
+            "ssh h '/bin/r? v'",
+            "su -c /bin/r?",
+        ),
+        *(
+            "git rebase -x '/bin/r? v' a",
+            "make X='/bin/r? v'",
+            "find /bin -name rm -exec {} v +",
+            "rsync -e '/bin/r? v' a b",
+        ),
+        "bash -c 'p* v'",
+    ],
+)
+def test_what_only_a_shell_knows_may_be_what_is_blocked(command: str) -> None:
+    rules = policy(*NO_RM.rules, ShellRule(pattern="py*", blocked=True))
+    with pytest.raises(ApprovalRefusal):
+        judge_command(rules, WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "sh -c 'ls *'",
+            "sh -c 'ls *.py'",
+            "bash build.sh *.c",
+            "ssh h ls *.txt",
+            "docker run img ls *",
+            "pytest tests/*",
+        ),
+        *(
+            "uv run pytest tests/*",
+            "make test ARGS=tests/*",
+            "rsync --exclude=* a b",
+            "awk '{n++} END{print n}' v",
+            "awk 1 *",
+        ),
+        *(
+            "awk '{ x = x * y } END{ print x }' v",
+            "python -c 'print(2 * 3)'",
+            "python -c 'f(*args)'",
+            "sed 's/ */ /' v",
+        ),
+        *(
+            "node -e 'console.log({a:1, b:2})'",
+            "git add *",
+            "find . -name 'r*' -exec grep x {} +",
+            "pip install x[dev]",
+        ),
+        *(
+            "ruff format --check rm",
+            "tar -xzf a.tar --strip 1",
+            "tar czf rm.tar rm",
+            "less notes.txt",
+            "date +%F",
+            "gcc -o rm rm.c",
+        ),
+        *("make -j 4 all", "timeout 5 pytest -k 'a or b'", "kubectl create -f x", "python -m build"),
+    ],
+)
+def test_a_glob_that_names_no_program_is_left_alone(command: str) -> None:
+    assert judge_command(NO_RM, WHOLE, command).use.asks is False
+
+
+@pytest.mark.parametrize(
+    "runner",
+    [
+        *(
+            "aa-exec -p x",
+            "alacritty -e",
+            "apptainer exec img",
+            "autossh h",
+            "bear --",
+            "buildah unshare",
+            "caffeinate",
+        ),
+        *(
+            "catatonit",
+            "ccache",
+            "chamber exec s --",
+            "cpulimit -l 5 --",
+            "crictl exec p",
+            "ctr task exec p",
+            "datefudge 2020",
+        ),
+        *(
+            "dbus-launch",
+            "docker create img",
+            "doppler run --",
+            "envuidgid u",
+            "gnome-terminal --",
+            "gpg-agent --daemon",
+        ),
+        *(
+            "adb shell",
+            "heroku run",
+            "incus exec c",
+            "infisical run --",
+            "kitty",
+            "konsole -e",
+            "logsave f",
+            "machinectl shell c",
+        ),
+        *(
+            "mosh h",
+            "mpiexec",
+            "mpirun -n 2",
+            "oc rsh p",
+            "pdsh -w h",
+            "podman unshare",
+            "run0",
+            "runc exec p",
+            "sem",
+            "srun -n 1",
+        ),
+        *(
+            "ssh-agent",
+            "sshpass -p x ssh h",
+            "systemd-cat",
+            "systemd-inhibit",
+            "systemd-nspawn",
+            "teller run",
+            "uclampset -m 1",
+        ),
+        *("sort --compress-prog", "install -s --strip-program", "tar --to-com", "nano --speller", "sbatch --wrap"),
+    ],
+)
+def test_what_another_program_runs_is_blocked(runner: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, f"{runner} rm v")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "tar -cI'rm v' -f a b",
+            "tar -cI 'rm v' -f a b",
+            "tar cIf 'rm v' a b",
+            "tar cfI a 'rm v' b",
+            "git grep -nO'rm v'",
+        ),
+        *("man -aPrm ls", "gcc-12 -wrapper rm,v a.c", "less '+!rm v' f", "tar --info='rm v' -cf a b"),
+    ],
+)
+def test_what_letters_with_others_run_is_blocked(command: str) -> None:
+    with pytest.raises(ApprovalRefusal, match="'rm'"):
+        judge_command(NO_RM, WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        # words between a program and its subcommand
+        *(("make deploy", f"make {between}deploy") for between in ("A=b ", "-C . A=b ", "A=b C=d ")),
+        *(("cargo publish", "cargo +nightly publish"), ("npm run deploy", "npm run -w x deploy")),
+        *(
+            ("aws s3 cp", "aws s3 --region r cp"),
+            ("gh pr merge", "gh pr -R o/r merge"),
+            ("git stash drop", "git stash -q drop"),
+        ),
+        *(("docker compose up", "docker compose -f f up"), ("docker compose up", "docker-compose up")),
+        *(
+            ("cat x", "cat - x"),
+            ("pip install", "python3 -m pip install x"),
+            ("pip install", "python3 -um pip install x"),
+        ),
+        # options glued to their values, abbreviated, with another number of hyphens
+        *(("python -m http.server", f"python {option}http.server") for option in ("-m", "-um ", "-um", "-I -m")),
+        *(
+            ("git commit --amend", "git commit --amen"),
+            ("git commit --amend", "git commit --a"),
+            ("cp --recursive", "cp --rec x y"),
+        ),
+        *(
+            ("sort --output", "sort --outp=f x"),
+            ("sort --output=f", "sort --output f x"),
+            ("sort --output=f", "sort --out=f x"),
+        ),
+        *(("sort --output f", "sort --output=f x"), ("sort --out*", "sort --o f")),
+        *(
+            ("terraform apply -auto-approve", f"terraform apply {option}")
+            for option in ("--auto-approve", "-auto-approve=true")
+        ),
+        # paths
+        *(
+            ("head secrets/*", f"head {path}")
+            for path in (
+                "./secrets/a",
+                "d/../secrets/a",
+                "/secrets/a",
+                "../files/secrets/a",
+                "secrets//a",
+                "-n 1 ./secrets/a",
+            )
+        ),
+        *(("head /secrets/*", "head secrets/a"), ("head ./secrets/*", "head secrets/a"), ("cat .env", "cat ./.env")),
+        *(("cat .env", "cat d/../.env"), ("rm secrets", "rm ./secrets/"), ("dd if=secrets/*", "dd if=./secrets/a")),
+        # what only a shell knows
+        *(("git push --force", "sh -c 'git push --f{orce,}'"), ("git push --force", "bash -c 'git push {--force,}'")),
+        *(
+            ("git push", "bash -c 'git pu?h'"),
+            ("git push", "bash -c 'g{it,} push'"),
+            ("git push -f", "sh -c 'git push *'"),
+        ),
+        ("git push", r"env -S 'git\_push'"),
+    ],
+)
+def test_other_words_options_and_paths_are_the_same_command(pattern: str, command: str) -> None:
+    with pytest.raises(ApprovalRefusal):
+        judge_command(policy(ShellRule(pattern=pattern, blocked=True)), WHOLE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         *("hub push", "hub -C . push", "git send-pack origin", "git-send-pack origin", "git --exec-path=. x"),
         *("git --exec-path . x", "git.exe push", "git -c alias.x='!git push' x", "git config alias.x push"),
     ],
@@ -200,6 +457,18 @@ def test_a_long_command_is_judged(word: str) -> None:
         ("git push --force", "git push -f"),
         ("java -version", "java -verison -n -o"),
         ("rm -rf", "rm -r v"),
+        ("rm -rf", "rm --r v"),
+        ("git push --force", "git push -- --"),
+        ("git add -f", "git add *"),
+        ("sort --output=f", "sort --output=g"),
+        ("sort --output=f", "sort --outp g"),
+        ("head secrets/*", "head a/secrets/b"),
+        ("head secrets/*", "head notes/a"),
+        ("cat passwd", "cat etc/passwd"),
+        ("make deploy", "make A=deploy build"),
+        ("python -m http.server", "python -m http"),
+        ("python -m http.server", "python --m=x http.server2"),
+        ("git push", "cargo-push"),
     ],
 )
 def test_another_option_than_the_rules_does_not_fit(pattern: str, command: str) -> None:
@@ -245,6 +514,7 @@ def test_a_subcommand_with_a_program_of_its_own_is_that_subcommand() -> None:
         ("docker", "run", *("a b",) * 300),
         ("tar", f"-I{'x' * 30_000}"),
         ("tar", *("-Ix",) * 500),
+        ("git", *("-x", "y") * 100),
     ],
 )
 def test_more_than_is_looked_at_fits(argv: tuple[str, ...]) -> None:
