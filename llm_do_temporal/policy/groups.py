@@ -17,11 +17,11 @@ from pydantic import ConfigDict, Field
 
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import digest_of, real_place
-from llm_do_temporal.policy.programs import runs_others, runs_script
+from llm_do_temporal.policy.programs import MODES, names_program, runs_script
 from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
-GROUP_VERSION = 3
+GROUP_VERSION = 4
 KEY_DIGITS = 32
 """Digits of a digest that says whether two things are one: 128 bits."""
 TITLE_CHARS = 120
@@ -37,10 +37,30 @@ _NAME_CHARS = 40
 _MOST_DEPTH = 3
 """Levels of nested arguments whose names and types are told apart."""
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*([-:][a-z0-9]+)*")
-_DEPTHS = {"aws": 2, "az": 3, "docker": 2, "gcloud": 3, "gh": 2, "kubectl": 2, "npm": 2, "pnpm": 2, "uv": 2, "yarn": 2}
+_DEPTHS = {
+    **dict.fromkeys(("aws", "docker", "gh", "ip", "kubectl", "npm", "pnpm", "rc-service", "service", "uv", "yarn"), 2),
+    **dict.fromkeys(("az", "gcloud"), 3),
+}
 """Number of words that name a subcommand, for programs where it is more than one."""
-_LAUNCHERS = frozenset(("bash", "bun", "dash", "find", "fish", "ksh", "sh", "ssh", "zsh"))
-"""Programs that may run another, beside those that always do: of all these only the same commands are alike."""
+_DEEPER = frozenset(
+    (
+        *("annex", "bisect", "bundle", "commit-graph", "compose", "config", "container", "context", "image"),
+        *("imagetools", "key", "lfs", "maintenance", "manifest", "module", "network", "node", "notes", "package"),
+        *("plugin", "pool", "profile", "provider", "providers", "queue", "reflog", "remote", "repo", "rerere"),
+        *("secret", "sparse-checkout", "stack", "stash", "state", "submodule", "subtree", "system", "token"),
+        *("toolchain", "trust", "user", "volume", "workspace", "worktree"),
+    )
+)
+"""Subcommands of whatever program behind which another one follows: `git stash drop`, `terraform state rm`."""
+_SCRIPT_TOOLS = frozenset(("npm", "pnpm", "yarn"))
+"""Programs that run what their configuration has by a name, which counts as a subcommand."""
+_WHOLE = frozenset(
+    (
+        *("bash", "bc", "bun", "dash", "dc", "duckdb", "ed", "ex", "find", "fish", "gnuplot", "ksh", "mariadb"),
+        *("mongo", "mongosh", "mysql", "psql", "redis-cli", "sh", "sqlite3", "ssh", "zsh"),
+    )
+)
+"""Programs whose words are commands or code, beside those that run others: of these only the same words are alike."""
 
 
 class CallGroup(Value):
@@ -72,22 +92,30 @@ def group_of(tool: str, args: Mapping[str, Any], uses: Sequence[CapabilityUse], 
 
 
 def command_shape(argv: Sequence[str]) -> list[str]:
-    """Return the words that equal commands share: program, subcommand, and the names of all options, sorted."""
+    """Return the words that equal commands share: program, subcommand, and the names of all options, sorted.
+
+    All words, where one may be a program that is run, or where a word behind an option may be the subcommand.
+    """
     program, rest = PurePosixPath(argv[0]).name, list(argv[1:])
-    first_is_option = bool(rest) and rest[0].startswith("-")
-    is_interpreter = runs_script(argv[0])
-    # Behind an option, a word may be its value or a subcommand.
-    is_unclear = first_is_option and (is_interpreter or any(map(_SUBCOMMAND.fullmatch, rest)))
-    if is_unclear or runs_others(argv[0]) or program in _LAUNCHERS:
+    is_script = program in _SCRIPT_TOOLS and rest[:1] == ["run"]
+    if program in _WHOLE or (names_program(argv) and not is_script):
         return [*argv]
     options = {word.partition("=")[0] for word in rest if word.startswith("-") and len(word) > 1}
-    if is_interpreter:
-        return [argv[0], *rest[:1], *sorted(options)]
+    # `git push a :b` deletes, `git push a +b` forces.
+    options |= {word for word in rest if word.startswith((":", "+"))}
+    if runs_script(argv[0]) or program in MODES:
+        is_unclear = bool(rest) and rest[0].startswith("-")
+        return [*argv] if is_unclear else [argv[0], *rest[:1], *sorted(options)]
     words: list[str] = []
-    for word in rest[: _DEPTHS.get(program, 1)]:
-        if _SUBCOMMAND.fullmatch(word) is None:
+    depth = _DEPTHS.get(program, 1)
+    for at, word in enumerate(rest):
+        if len(words) == depth:
             break
+        if _SUBCOMMAND.fullmatch(word) is None:
+            is_unclear = word.startswith("-") and any(map(_SUBCOMMAND.fullmatch, rest[at:]))
+            return [*argv] if is_unclear else [argv[0], *words, *sorted(options)]
         words.append(word)
+        depth += len(words) == depth and word in _DEEPER
     return [argv[0], *words, *sorted(options)]
 
 
