@@ -203,69 +203,69 @@ def test_a_glob_that_names_no_program_is_left_alone(command: str) -> None:
     assert judge_command(NO_RM, WHOLE, command).use.asks is False
 
 
-@pytest.mark.parametrize(
-    "runner",
-    [
-        *(
-            "aa-exec -p x",
-            "alacritty -e",
-            "apptainer exec img",
-            "autossh h",
-            "bear --",
-            "buildah unshare",
-            "caffeinate",
-        ),
-        *(
-            "catatonit",
-            "ccache",
-            "chamber exec s --",
-            "cpulimit -l 5 --",
-            "crictl exec p",
-            "ctr task exec p",
-            "datefudge 2020",
-        ),
-        *(
-            "dbus-launch",
-            "docker create img",
-            "doppler run --",
-            "envuidgid u",
-            "gnome-terminal --",
-            "gpg-agent --daemon",
-        ),
-        *(
-            "adb shell",
-            "heroku run",
-            "incus exec c",
-            "infisical run --",
-            "kitty",
-            "konsole -e",
-            "logsave f",
-            "machinectl shell c",
-        ),
-        *(
-            "mosh h",
-            "mpiexec",
-            "mpirun -n 2",
-            "oc rsh p",
-            "pdsh -w h",
-            "podman unshare",
-            "run0",
-            "runc exec p",
-            "sem",
-            "srun -n 1",
-        ),
-        *(
-            "ssh-agent",
-            "sshpass -p x ssh h",
-            "systemd-cat",
-            "systemd-inhibit",
-            "systemd-nspawn",
-            "teller run",
-            "uclampset -m 1",
-        ),
-        *("sort --compress-prog", "install -s --strip-program", "tar --to-com", "nano --speller", "sbatch --wrap"),
-    ],
-)
+RUNNERS = [
+    *(
+        "aa-exec -p x",
+        "alacritty -e",
+        "apptainer exec img",
+        "autossh h",
+        "bear --",
+        "buildah unshare",
+        "caffeinate",
+    ),
+    *(
+        "catatonit",
+        "ccache",
+        "chamber exec s --",
+        "cpulimit -l 5 --",
+        "crictl exec p",
+        "ctr task exec p",
+        "datefudge 2020",
+    ),
+    *(
+        "dbus-launch",
+        "docker create img",
+        "doppler run --",
+        "envuidgid u",
+        "gnome-terminal --",
+        "gpg-agent --daemon",
+    ),
+    *(
+        "adb shell",
+        "heroku run",
+        "incus exec c",
+        "infisical run --",
+        "kitty",
+        "konsole -e",
+        "logsave f",
+        "machinectl shell c",
+    ),
+    *(
+        "mosh h",
+        "mpiexec",
+        "mpirun -n 2",
+        "oc rsh p",
+        "pdsh -w h",
+        "podman unshare",
+        "run0",
+        "runc exec p",
+        "sem",
+        "srun -n 1",
+    ),
+    *(
+        "ssh-agent",
+        "sshpass -p x ssh h",
+        "systemd-cat",
+        "systemd-inhibit",
+        "systemd-nspawn",
+        "teller run",
+        "uclampset -m 1",
+    ),
+    *("sort --compress-prog", "install -s --strip-program", "tar --to-com", "nano --speller", "sbatch --wrap"),
+]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_what_another_program_runs_is_blocked(runner: str) -> None:
     with pytest.raises(ApprovalRefusal, match="'rm'"):
         judge_command(NO_RM, WHOLE, f"{runner} rm v")
@@ -289,64 +289,64 @@ def test_what_letters_with_others_run_is_blocked(command: str) -> None:
         judge_command(NO_RM, WHOLE, command)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "command"),
-    [
-        # words between a program and its subcommand
-        *(("make deploy", f"make {between}deploy") for between in ("A=b ", "-C . A=b ", "A=b C=d ")),
-        *(("cargo publish", "cargo +nightly publish"), ("npm run deploy", "npm run -w x deploy")),
-        *(
-            ("aws s3 cp", "aws s3 --region r cp"),
-            ("gh pr merge", "gh pr -R o/r merge"),
-            ("git stash drop", "git stash -q drop"),
-        ),
-        *(("docker compose up", "docker compose -f f up"), ("docker compose up", "docker-compose up")),
-        *(
-            ("cat x", "cat - x"),
-            ("pip install", "python3 -m pip install x"),
-            ("pip install", "python3 -um pip install x"),
-        ),
-        # options glued to their values, abbreviated, with another number of hyphens
-        *(("python -m http.server", f"python {option}http.server") for option in ("-m", "-um ", "-um", "-I -m")),
-        *(
-            ("git commit --amend", "git commit --amen"),
-            ("git commit --amend", "git commit --a"),
-            ("cp --recursive", "cp --rec x y"),
-        ),
-        *(
-            ("sort --output", "sort --outp=f x"),
-            ("sort --output=f", "sort --output f x"),
-            ("sort --output=f", "sort --out=f x"),
-        ),
-        *(("sort --output f", "sort --output=f x"), ("sort --out*", "sort --o f")),
-        *(
-            ("terraform apply -auto-approve", f"terraform apply {option}")
-            for option in ("--auto-approve", "-auto-approve=true")
-        ),
-        # paths
-        *(
-            ("head secrets/*", f"head {path}")
-            for path in (
-                "./secrets/a",
-                "d/../secrets/a",
-                "/secrets/a",
-                "../files/secrets/a",
-                "secrets//a",
-                "-n 1 ./secrets/a",
-            )
-        ),
-        *(("head /secrets/*", "head secrets/a"), ("head ./secrets/*", "head secrets/a"), ("cat .env", "cat ./.env")),
-        *(("cat .env", "cat d/../.env"), ("rm secrets", "rm ./secrets/"), ("dd if=secrets/*", "dd if=./secrets/a")),
-        # what only a shell knows
-        *(("git push --force", "sh -c 'git push --f{orce,}'"), ("git push --force", "bash -c 'git push {--force,}'")),
-        *(
-            ("git push", "bash -c 'git pu?h'"),
-            ("git push", "bash -c 'g{it,} push'"),
-            ("git push -f", "sh -c 'git push *'"),
-        ),
-        ("git push", r"env -S 'git\_push'"),
-    ],
-)
+SAME = [
+    # words between a program and its subcommand
+    *(("make deploy", f"make {between}deploy") for between in ("A=b ", "-C . A=b ", "A=b C=d ")),
+    *(("cargo publish", "cargo +nightly publish"), ("npm run deploy", "npm run -w x deploy")),
+    *(
+        ("aws s3 cp", "aws s3 --region r cp"),
+        ("gh pr merge", "gh pr -R o/r merge"),
+        ("git stash drop", "git stash -q drop"),
+    ),
+    *(("docker compose up", "docker compose -f f up"), ("docker compose up", "docker-compose up")),
+    *(
+        ("cat x", "cat - x"),
+        ("pip install", "python3 -m pip install x"),
+        ("pip install", "python3 -um pip install x"),
+    ),
+    # options glued to their values, abbreviated, with another number of hyphens
+    *(("python -m http.server", f"python {option}http.server") for option in ("-m", "-um ", "-um", "-I -m")),
+    *(
+        ("git commit --amend", "git commit --amen"),
+        ("git commit --amend", "git commit --a"),
+        ("cp --recursive", "cp --rec x y"),
+    ),
+    *(
+        ("sort --output", "sort --outp=f x"),
+        ("sort --output=f", "sort --output f x"),
+        ("sort --output=f", "sort --out=f x"),
+    ),
+    *(("sort --output f", "sort --output=f x"), ("sort --out*", "sort --o f")),
+    *(
+        ("terraform apply -auto-approve", f"terraform apply {option}")
+        for option in ("--auto-approve", "-auto-approve=true")
+    ),
+    # paths
+    *(
+        ("head secrets/*", f"head {path}")
+        for path in (
+            "./secrets/a",
+            "d/../secrets/a",
+            "/secrets/a",
+            "../files/secrets/a",
+            "secrets//a",
+            "-n 1 ./secrets/a",
+        )
+    ),
+    *(("head /secrets/*", "head secrets/a"), ("head ./secrets/*", "head secrets/a"), ("cat .env", "cat ./.env")),
+    *(("cat .env", "cat d/../.env"), ("rm secrets", "rm ./secrets/"), ("dd if=secrets/*", "dd if=./secrets/a")),
+    # what only a shell knows
+    *(("git push --force", "sh -c 'git push --f{orce,}'"), ("git push --force", "bash -c 'git push {--force,}'")),
+    *(
+        ("git push", "bash -c 'git pu?h'"),
+        ("git push", "bash -c 'g{it,} push'"),
+        ("git push -f", "sh -c 'git push *'"),
+    ),
+    ("git push", r"env -S 'git\_push'"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "command"), SAME)
 def test_other_words_options_and_paths_are_the_same_command(pattern: str, command: str) -> None:
     with pytest.raises(ApprovalRefusal):
         judge_command(policy(ShellRule(pattern=pattern, blocked=True)), WHOLE, command)
