@@ -78,7 +78,7 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
             raise UsageError(
                 f"--each '{pattern}' matches no file that can be found: permission to read was denied for "
                 f"{folders_in_words(unread)}",
-                next_step="Have somebody with the right to it let you read and enter it.",
+                next_step="Get the right to read and enter what is named, or name other files.",
             )
         if not files:
             raise UsageError(
