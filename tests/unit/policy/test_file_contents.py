@@ -63,6 +63,11 @@ def test_content_says_what_a_file_is(data: bytes, declared: str, real: str) -> N
     [
         (b"", PDF, "it is empty"),
         (b"\0", UNKNOWN, OTHER),
+        (
+            b"\0\x05\x16\x07",
+            "application/applefile",
+            "it has what macOS notes about another file, whose name has no '._'",
+        ),
         (b"%PDF-1.7 startxref 9 %%EOF\n\0\0", PDF, ""),
         (b"%PDF-1.7 " + b"%%EOF" + b"x" * 9_000, PDF, CUT),
         (b"%PDF-1.7 trailer << /Encrypt 5 0 R >> %%EOF", PDF, LOCKED),
