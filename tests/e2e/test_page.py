@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import FilePayload, Page, expect
 
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from tests.support.patience import PATIENCE_SECONDS
@@ -301,6 +301,20 @@ async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: O
     await ada.get_by_role("button", name="Start").click()
     await expect(ada.locator("#tree .state").first).to_have_text("completed")
     assert office.read("unasked.txt") == "nobody was asked"
+
+
+async def test_a_file_that_models_do_not_get_as_it_is_is_told_before_the_page_of_the_run(office: Office) -> None:
+    ada = await office.person()
+    await ada.goto(f"{office.link}/start")
+    await ada.get_by_label("Worker", exact=True).select_option("clerk")
+    await ada.get_by_label("Prompt").fill("[]")
+    file = FilePayload(name="names.csv", mimeType="text/csv", buffer="Müller".encode("cp1252"))
+    await ada.get_by_label("Files").set_input_files(file)
+    await ada.get_by_role("button", name="Start").click()
+    await expect(ada.get_by_role("alert")).to_contain_text("'names.csv': not all of it is text in UTF-8")
+    await assert_accessible(ada)
+    await ada.get_by_role("link", name="Go to the run").click()
+    await expect(ada.locator("#tree .state").first).to_be_visible()
 
 
 async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
