@@ -68,7 +68,7 @@ def empty() -> bytes:
 def archive() -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as made:
-        made.writestr("\xe4.bin", b"\xff\xfe" * 40)
+        made.writestr(zipfile.ZipInfo("\xe4.bin"), b"\xff\xfe" * 40)
     return target.getvalue()
 
 
