@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.terminal.pictures.review import change_lines, overview_lines
+from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.groups import alone, grouped
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
@@ -18,6 +22,8 @@ from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.redaction.shown_names import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer
 from llm_do_temporal.ui.content.titles import entry_title
+from llm_do_temporal.workflows.runtime.patches import name_in_summary
+from tests.support.people.review_desk import review_desk
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import NOON, NOVEL, Side, made_review
 
@@ -131,6 +137,23 @@ def test_the_shown_name_of_a_folder_and_of_a_part_means_these() -> None:
     assert accepted(review, accept=(f'"d\\u200b"/n.txt:{hunk.id[:8]}',)) == {"d\u200b/n.txt"}
     with pytest.raises(DecisionRefused, match="is a folder"):
         accepted(review, accept=('"d\\u200b"',))
+
+
+@pytest.mark.parametrize("pair", ALIKE, ids=ascii)
+async def test_two_files_on_the_page_never_look_the_same(pair: tuple[str, str], tmp_path: Path) -> None:
+    sides: dict[str, tuple[Side, Side]] = {f"Y/{name}": (None, "1\n") for name in pair}
+    page = await (await review_desk(tmp_path, sides).browser()).open("/runs/run-1/approvals/a1")
+    heads = re.findall(r'<h3 id="name-\d+">(.*?)</h3>', page.html, re.DOTALL)
+    leaves = re.findall(r'<a href="#file-\d+"[^>]*>(.*?)</a>', page.html, re.DOTALL)
+    for found in (heads, leaves):
+        assert len({seen(Markup(one).striptags()) for one in found}) == 2
+    texts = [Markup(one).striptags() for one in heads]
+    assert all(any(text.endswith(f" {shown_name(f'Y/{name}')}") for text in texts) for name in pair)
+
+
+@pytest.mark.parametrize("pair", ALIKE, ids=ascii)
+def test_two_files_in_the_summary_of_a_question_never_look_the_same(pair: tuple[str, str]) -> None:
+    assert len({seen(visible_line(name_in_summary(f"/{name}"))) for name in pair}) == 2
 
 
 def asked(name: str, number: int) -> InboxEntry:

@@ -135,3 +135,13 @@ def test_the_object_has_the_whole_approvals_and_transcripts(exported: Exported) 
         "value": HOSTILE,
         "failed": True,
     }
+
+
+def test_two_arguments_that_differ_never_look_the_same_in_markdown(exported: Exported) -> None:
+    pages: list[str] = []
+    for path in ("/d\u200b.txt", "/d\\u200b.txt", "/d ", "/d"):
+        question = exported.questions[0]
+        asked = question.request.model_copy(update={"args": {"path": path}})
+        page = render_markdown(replace(exported, questions=[replace(question, request=asked)]))
+        pages.append("\n".join(line.rstrip() for line in page.splitlines()))
+    assert len(set(pages)) == len(pages)
