@@ -13,6 +13,7 @@ import pytest
 
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.doors.slack_workspace.channel import MAX_FILE_BYTES, SlackFailed
+from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -176,6 +177,12 @@ async def test_two_names_in_a_review_never_look_the_same(place: Place) -> None:
     async with parked(place, [write_call(name) for name in names], "Done.", "Pity.", review="changes") as (door, run):
         lines = [line for line in shown(await door.card(run)).splitlines() if line.startswith("added ")]
         assert len({" ".join(line.split()) for line in lines}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["d\u200b.txt", "d\\u200b.txt"], ids=ascii)
+async def test_the_summary_of_a_call_has_the_name_of_its_file_as_it_is_shown(place: Place, name: str) -> None:
+    async with parked(place, [write_call(f"/{name}")], "Done.", "Pity.") as (door, run):
+        assert f"write_file /{shown_name(name)} (2 bytes)" in shown(await door.card(run))
 
 
 async def test_a_review_whose_changes_are_gone_says_so_and_other_cards_are_posted(place: Place) -> None:
