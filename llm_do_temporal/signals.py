@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import NoReturn
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STRAY = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that nobody sends to a worker service, and that other people's code in it may send or have sent."""
 _TOLD = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -27,19 +25,6 @@ def stop_when_told(stop: Callable[[], object]) -> None:
     """Have the running event loop call `stop` on SIGINT, SIGTERM and SIGHUP."""
     for number in _STOPPING:
         asyncio.get_running_loop().add_signal_handler(number, stop)
-
-
-def outlive_strays(told: Callable[[str], object]) -> None:
-    """Have the running event loop tell the names of signals that would end the process, once each, and go on."""
-    heard: set[int] = set()
-
-    def hear(number: int) -> None:
-        if number not in heard:
-            heard.add(number)
-            told(signal.Signals(number).name)
-
-    for number in _STRAY:
-        asyncio.get_running_loop().add_signal_handler(number, hear, number)
 
 
 def hold_back() -> None:

@@ -16,7 +16,6 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,7 +28,7 @@ from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.service.build import build_worker, register_search_attributes
-from llm_do_temporal.signals import leave_when_told, outlive_strays
+from llm_do_temporal.signals import leave_when_told
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import Progress, health_server
 from worker_service.logs import begin_logging
@@ -130,7 +129,6 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         gc.freeze()
         gc.enable()
         loop = asyncio.get_running_loop()
-        outlive_strays(partial(_log.warning, "%s came, perhaps from a function of a worker, and changes nothing"))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         try:

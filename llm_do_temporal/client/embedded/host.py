@@ -23,7 +23,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.embedded.needed_keys import forget_needed
-from llm_do_temporal.client.embedded.processes import await_server, keep_short, server_command, service_command, spawn
+from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded.restarts import Restarts
 from llm_do_temporal.client.embedded.server import (
     DEFAULT_PORT,
@@ -184,7 +184,6 @@ class Host:
     async def _watch(self, info: HostInfo, client: Client, stack: ExitStack) -> None:
         idle = 0.0
         while not self._stop.is_set():
-            keep_short(self._folder / "service.log")
             if self._children["server"].poll() is not None:
                 client = await self._restart_server(info) or client
             code = self._children["service"].poll() if "service" in self._children else None

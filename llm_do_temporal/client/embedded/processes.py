@@ -53,9 +53,6 @@ _SETTINGS = (
 )
 SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
 """Options of the development server that differ from its defaults."""
-MAX_LOG_BYTES = 64 * 1024 * 1024
-"""Longest log of a worker service, to which functions of workers print."""
-_KEPT_LOG_BYTES = 4 * 1024 * 1024
 _START_SECONDS = 60
 """A cold start on a slow disk; it usually takes one second. Commands wait longer, so that the host can say why."""
 _POLL_SECONDS = 0.05
@@ -99,21 +96,6 @@ def spawn(
             start_new_session=True,
             umask=SERVER_UMASK if private else -1,
         )
-
-
-def keep_short(log: Path) -> None:
-    """Cut a log that other people's code may fill: of one that is longer than `MAX_LOG_BYTES` the end is kept."""
-    with suppress(OSError):
-        size = log.stat().st_size
-        if size <= MAX_LOG_BYTES:
-            return
-        with os.fdopen(open_private(log, os.O_RDWR), "r+b") as file:
-            file.seek(size - _KEPT_LOG_BYTES)
-            end = file.read(_KEPT_LOG_BYTES)
-            # Its writers append, so they go on behind what is written here.
-            file.truncate(0)
-            file.seek(0)
-            file.write(b"(%d bytes before this line are left out: the log was too long)\n" % (size - len(end)) + end)
 
 
 async def await_server(server: subprocess.Popen[bytes], address: str, database: Path, log: Path) -> Client:
