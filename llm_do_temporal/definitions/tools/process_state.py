@@ -11,12 +11,11 @@ import locale
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, KeysView
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ _Limit = tuple[Callable[[Any], object], Callable[[], Any], Any]
 class ProcessState:
     """Settings as they were before any of the code that now runs began.
 
-    A limit that was lowered, and a folder of modules that was taken out, is put back when the call that may have done
-    it ends, everything else when no other call runs: until then one of these may need what it has set. What is changed
-    while a module is imported stays.
+    A limit that was lowered is put back when the call that may have lowered it ends, everything else when no other call
+    runs: until then one of these may need what it has set. What is changed while a module is imported stays.
     """
 
     def __init__(self) -> None:
@@ -57,13 +55,9 @@ class ProcessState:
             if not self._running:
                 self._note()
             self._running += 1
-        watching = sys.gettrace(), sys.getprofile()
         try:
             yield
         finally:
-            # The thread goes on to calls of other runs.
-            sys.settrace(watching[0])
-            sys.setprofile(watching[1])
             with self._lock:
                 self._running -= 1
                 self._put_back()
@@ -94,7 +88,7 @@ def _keep_open() -> None:
 
 def _raise_again(limits: list[_Limit]) -> None:
     for write, read, before in limits:
-        if not before <= read():
+        if read() < before:
             write(before)
 
 
@@ -114,45 +108,8 @@ def _folder() -> Path | None:
     return None
 
 
-def _open_files() -> tuple[int, int]:
-    """Return the soft and the hard limit of open files."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _or_endless(soft, resource.RLIM_INFINITY), _or_endless(hard, resource.RLIM_INFINITY)
-
-
-def _set_open_files(before: tuple[int, int]) -> None:
-    """Set both limits; a hard one that was lowered can be raised by root alone."""
-    soft, hard = (resource.RLIM_INFINITY if one == sys.maxsize else one for one in before)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    except (ValueError, OSError):
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _or_endless(limit: int, endless: int) -> int:
-    """Return a limit that can be compared."""
-    return sys.maxsize if limit == endless else limit
-
-
-def _search_path() -> KeysView[str]:
-    """Return the folders in which modules are looked for, in order."""
-    return dict.fromkeys(sys.path).keys()
-
-
-def _set_search_path(before: KeysView[str]) -> None:
-    """Put back folders that were taken out; what was added stays behind them."""
-    sys.path[:] = [*before, *(one for one in sys.path if one not in before)]
-
-
-def _timers() -> list[tuple[int, tuple[float, float]]]:
-    kinds = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-    return [(kind, signal.getitimer(kind)) for kind in kinds]
-
-
-def _set_timers(before: list[tuple[int, tuple[float, float]]]) -> None:
-    for kind, times in before:
-        signal.setitimer(kind, *times)
+def _set_open_files(most: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def _logging() -> tuple[list[logging.Handler], int, int]:
@@ -166,22 +123,13 @@ def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
     logging.disable(disabled)
 
 
-def _set_hooks(before: tuple[Any, Any]) -> None:
-    sys.excepthook, threading.excepthook = before
-
-
 def _set_streams(before: tuple[Any, Any]) -> None:
     sys.stdout, sys.stderr = before
 
 
 _LIMITS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     (sys.getrecursionlimit, sys.setrecursionlimit),
-    (_open_files, _set_open_files),
-    (
-        lambda: _or_endless(sys.get_int_max_str_digits(), 0),
-        lambda most: sys.set_int_max_str_digits(0 if most == sys.maxsize else most),
-    ),
-    (_search_path, _set_search_path),
+    (lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0], _set_open_files),
 ]
 _SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     *_LIMITS,
@@ -194,9 +142,6 @@ _SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     (lambda: (sys.stdout, sys.stderr), _set_streams),
     (threading.gettrace, threading.settrace),
     (threading.getprofile, threading.setprofile),
-    (threading.stack_size, threading.stack_size),
-    (lambda: (sys.excepthook, threading.excepthook), _set_hooks),
-    (_timers, _set_timers),
     (_logging, _set_logging),
 ]
 """Pairs of functions: one reads a setting, the other one takes what was read."""
