@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,7 +29,7 @@ from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.service.build import build_worker, register_search_attributes
-from llm_do_temporal.signals import leave_when_told
+from llm_do_temporal.signals import leave_to_forks, leave_when_told, outlive_others
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import Progress, health_server
 from worker_service.logs import begin_logging
@@ -131,6 +132,8 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        outlive_others(partial(_log.warning, "%s has reached this process: it goes on, and stops at SIGTERM or SIGINT"))
+        leave_to_forks()
         try:
             async with _counted(client, runtime, wanted=settings.metrics_port is not None and registered), worker:
                 progress.polled = worker.polled
