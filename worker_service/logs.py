@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
+from llm_do_temporal.definitions.tools.authors_calls import own_words
 from llm_do_temporal.messages.sizes import LOG_CHARS
 from llm_do_temporal.redaction.configured_keys import guard_process
 from llm_do_temporal.redaction.hidden_characters import cut, made_visible
 
+_OWN = ("llm_do_temporal", "worker_service", "temporalio")
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _CONTEXT = ("temporal_workflow", "temporal_activity")
 """Attributes of a log record that hold the SDK's facts about workflow and activity."""
@@ -19,11 +22,20 @@ _CONTEXT = ("temporal_workflow", "temporal_activity")
 def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
     """Log to stderr from here on, without the values of keys."""
     guard_process()
-    handler = logging.StreamHandler()
+    handler = _Lines()
     handler.setFormatter(JsonLines() if log_format == "json" else PlainLines(_TEXT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).setLevel(logging.WARNING)
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Handler whose own lines are not bounded with the output of a call of other people's code, in which they come."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See StreamHandler."""
+        with own_words() if record.name.startswith(_OWN) else nullcontext():
+            super().emit(record)
 
 
 class PlainLines(logging.Formatter):

@@ -14,11 +14,9 @@ import traceback
 from collections.abc import AsyncGenerator
 from typing import TextIO
 
-from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS
+from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS, MAX_LOGGED_CHARS
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
-MAX_LOGGED_CHARS = 16_000
-"""Most characters in the log of one failure, or of a server's standard error during one use."""
 _LAST_WORDS_SECONDS = 1.0
 """Seconds for the last words of a stopped server; processes that it left behind may hold the pipe for ever."""
 

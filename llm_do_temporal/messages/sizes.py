@@ -42,6 +42,9 @@ MAX_CAUSES = 8
 """Causes of a failure that are kept, one behind the other."""
 LOG_CHARS = 8_000
 """Longest message, and longest traceback, of one line in a service's log."""
+MAX_LOGGED_CHARS = 16_000
+"""Most characters in a service's log of one failure of a toolset, of a server's standard error during one use, and of
+what one call of other people's code writes to the standard streams."""
 
 # Tools
 MAX_READ_CHARS = 1_000_000

@@ -6,11 +6,13 @@ all runs of the worker service; a current folder or an umask would change what t
 
 from __future__ import annotations
 
+import builtins
 import gc
 import locale
 import logging
 import os
 import resource
+import signal
 import socket
 import sys
 import threading
@@ -18,10 +20,16 @@ import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from llm_do_temporal.definitions.tools.authors_calls import authors_call, bound_streams
+from llm_do_temporal.definitions.tools.python_modules import is_lasting, is_workshops
 
 _Limit = tuple[Callable[[Any], object], Callable[[], Any], Any]
 """Function that sets a limit, function that reads it, and the limit as it was."""
+_Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+"""Function that reads a setting, and function that takes what was read."""
 
 
 class ProcessState:
@@ -44,7 +52,8 @@ class ProcessState:
         limits = [(write, read, read()) for read, write in _LIMITS]
         _keep_open()
         try:
-            yield
+            with authors_call():
+                yield
         finally:
             _raise_again(limits)
 
@@ -55,9 +64,12 @@ class ProcessState:
             if not self._running:
                 self._note()
             self._running += 1
+        watching = sys.gettrace(), sys.getprofile()
         try:
-            yield
+            with authors_call():
+                yield
         finally:
+            _watch_as_before(*watching)
             with self._lock:
                 self._running -= 1
                 self._put_back()
@@ -75,12 +87,13 @@ class ProcessState:
             return
         self._warned.__exit__(None, None, None)
         for write, before in self._before:
-            with suppress(OSError, ValueError, locale.Error):
+            with suppress(Exception):
                 write(before)
 
 
 def _keep_open() -> None:
     """Have nobody close the standard streams: a log line that meets a closed one fails whoever writes it."""
+    bound_streams()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, TypeError):
             vars(stream)["close"] = stream.flush
@@ -89,7 +102,16 @@ def _keep_open() -> None:
 def _raise_again(limits: list[_Limit]) -> None:
     for write, read, before in limits:
         if read() < before:
-            write(before)
+            with suppress(OSError, ValueError):
+                write(before)
+
+
+def _watch_as_before(trace: Any, profile: Any) -> None:
+    """Put back the trace function and the profile function of this thread, which other calls use after this one."""
+    if sys.gettrace() is not trace:
+        sys.settrace(trace)
+    if sys.getprofile() is not profile:
+        sys.setprofile(profile)
 
 
 def _umask() -> int | None:
@@ -108,8 +130,34 @@ def _folder() -> Path | None:
     return None
 
 
-def _set_open_files(most: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+def _resource(which: int) -> _Setting:
+    """Return the limit of a resource of the system, with a large number for no limit."""
+
+    def read() -> int:
+        most = resource.getrlimit(which)[0]
+        return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+    def write(most: int) -> None:
+        soft = resource.RLIM_INFINITY if most == sys.maxsize else most
+        resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))
+
+    return read, write
+
+
+def _digits() -> int:
+    """Return the most digits of an integer that is read or written as text; 0, for no limit, as a large number."""
+    return sys.get_int_max_str_digits() or sys.maxsize
+
+
+def _set_digits(most: int) -> None:
+    sys.set_int_max_str_digits(0 if most == sys.maxsize else most)
+
+
+def _stack_size() -> int:
+    """Return the size of the stack of new threads. Asking for it sets it to the default."""
+    size = threading.stack_size()
+    threading.stack_size(size)
+    return size
 
 
 def _logging() -> tuple[list[logging.Handler], int, int]:
@@ -123,15 +171,51 @@ def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
     logging.disable(disabled)
 
 
-def _set_streams(before: tuple[Any, Any]) -> None:
-    sys.stdout, sys.stderr = before
+def _modules() -> dict[str, ModuleType]:
+    """Return the modules whose import has ended, without those of workshops, which are imported anew at times."""
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if getattr(getattr(module, "__dict__", {}).get("__spec__"), "_initializing", True) is False
+        and not is_workshops(name)
+    }
 
 
-_LIMITS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+def _attribute(owner: Any, name: str) -> _Setting:
+    return lambda: getattr(owner, name), lambda before: setattr(owner, name, before)
+
+
+def _entries(name: str) -> _Setting:
+    """Return the setting that is a list in `sys`: entries that are gone come back, those that are new stay.
+
+    A module adds such entries when it is imported, which a function may do, and needs them from then on.
+    """
+
+    def read() -> tuple[list[Any], list[Any]]:
+        kept = getattr(sys, name)
+        return kept, [one for one in kept if is_lasting(one)]
+
+    def write(before: tuple[list[Any], list[Any]]) -> None:
+        kept, entries = before
+        now = list(getattr(sys, name) or ())
+        kept[:] = [*(one for one in entries if one not in now), *now]
+        setattr(sys, name, kept)
+
+    return read, write
+
+
+def _timer(which: int) -> _Setting:
+    return lambda: signal.getitimer(which), lambda before: signal.setitimer(which, *before)
+
+
+_LIMITS: list[_Setting] = [
     (sys.getrecursionlimit, sys.setrecursionlimit),
-    (lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0], _set_open_files),
+    *(_resource(which) for name, which in vars(resource).items() if name.startswith("RLIMIT_")),
+    (_digits, _set_digits),
 ]
-_SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+_SETTINGS: list[_Setting] = [
+    (lambda: dict(builtins.__dict__), builtins.__dict__.update),
+    (_modules, sys.modules.update),
     *_LIMITS,
     (_folder, lambda folder: folder and os.chdir(folder)),
     (_umask, lambda umask: None if umask is None else os.umask(umask)),
@@ -139,10 +223,13 @@ _SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     (socket.getdefaulttimeout, socket.setdefaulttimeout),
     (sys.getswitchinterval, sys.setswitchinterval),
     (gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()),
-    (lambda: (sys.stdout, sys.stderr), _set_streams),
+    (_stack_size, threading.stack_size),
+    *(_attribute(sys, name) for name in ("stdin", "stdout", "stderr", "excepthook", "unraisablehook")),
+    _attribute(threading, "excepthook"),
+    *(_entries(name) for name in ("path", "path_hooks", "meta_path")),
+    *(_timer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)),
     (threading.gettrace, threading.settrace),
     (threading.getprofile, threading.setprofile),
     (_logging, _set_logging),
 ]
-"""Pairs of functions: one reads a setting, the other one takes what was read."""
 PROCESS_STATE = ProcessState()

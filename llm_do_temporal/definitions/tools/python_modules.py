@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -53,7 +53,18 @@ def importable(root: Path) -> Generator[None]:
     try:
         yield
     finally:
-        sys.meta_path.remove(modules)
+        with suppress(ValueError):  # a function may have cleared it
+            sys.meta_path.remove(modules)
+
+
+def is_lasting(finder: object) -> bool:
+    """Return whether a finder of modules is there for longer than a call."""
+    return not isinstance(finder, _Modules)
+
+
+def is_workshops(name: str) -> bool:
+    """Return whether the module of this name was imported from a workshop."""
+    return name in _digests or name in _own_packages
 
 
 class _Modules:

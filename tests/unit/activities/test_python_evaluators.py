@@ -37,6 +37,23 @@ def test_an_odd_result_is_a_failure_and_no_score(tmp_path: Path, returned: str) 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "def score(facts):\n    os._exit(3)\n",
+        "def score(facts):\n    os.abort()\n",
+        "async def score(facts):\n    await asyncio.to_thread(os._exit, 3)\n",
+        "os._exit(3)\n",
+    ],
+)
+def test_an_evaluator_that_would_end_the_process_fails_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "checks.py").write_text(f"import asyncio\nimport os\n\n\n{text}")
+    scores = python_score(
+        Python(function="checks.py:score"), EvaluationCase(id="ada"), CaseFacts(output="Hello!"), tmp_path
+    )
+    assert "would end the whole process" in scores.failures[0].message
+
+
+@pytest.mark.parametrize(
     "reference",
     ["subprocess.run", "os.system", "builtins.exec", "run", ".run", "checks..score", "other.score", "json.loads"],
 )

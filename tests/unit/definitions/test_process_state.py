@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import locale
 import logging
+import operator
 import os
 import resource
+import signal
 import socket
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
 from types import FrameType
@@ -20,6 +24,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.definitions.tools.process_state import ProcessState
+from llm_do_temporal.definitions.tools.python_modules import importable
 
 
 def umask() -> int:
@@ -35,6 +40,19 @@ def open_files() -> tuple[int, int]:
 
 def _watch(frame: FrameType, event: str, arg: object) -> None:
     """Watch what threads do."""
+
+
+def stack_size() -> int:
+    """The size of the stack of new threads; asking for it sets it to the default."""
+    size = threading.stack_size()
+    threading.stack_size(size)
+    return size
+
+
+def found(name: str) -> tuple[list[Any], list[Any]]:
+    """A list in `sys`: the list itself, and what is in it."""
+    there = getattr(sys, name)
+    return there, list(there)
 
 
 CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], object]]] = {
@@ -55,6 +73,27 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], object]]] = {
     "logging": (lambda: logging.root.manager.disable, lambda: logging.disable(logging.CRITICAL)),
     "trace": (threading.gettrace, lambda: threading.settrace(_watch)),
     "profile": (threading.getprofile, lambda: threading.setprofile(_watch)),
+    "own-profile": (sys.getprofile, lambda: sys.setprofile(_watch)),
+    "own-trace": (sys.gettrace, lambda: sys.settrace(_watch)),
+    "digits": (sys.get_int_max_str_digits, lambda: sys.set_int_max_str_digits(640)),
+    "endless-digits": (sys.get_int_max_str_digits, lambda: sys.set_int_max_str_digits(0)),
+    "hard-open-files": (open_files, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))),
+    "memory": (lambda: resource.getrlimit(resource.RLIMIT_AS), lambda: resource.setrlimit(resource.RLIMIT_AS, (1, 1))),
+    "stacks": (stack_size, lambda: threading.stack_size(32_768)),
+    "failures": (lambda: sys.excepthook, lambda: setattr(sys, "excepthook", None)),
+    "failures-in-threads": (lambda: threading.excepthook, lambda: setattr(threading, "excepthook", None)),
+    "failures-nobody-sees": (lambda: sys.unraisablehook, lambda: setattr(sys, "unraisablehook", None)),
+    "input": (lambda: sys.stdin, lambda: setattr(sys, "stdin", None)),
+    "path": (lambda: found("path"), lambda: sys.path.clear()),
+    "another-path": (lambda: found("path"), lambda: setattr(sys, "path", [])),
+    "no-path": (lambda: found("path"), lambda: setattr(sys, "path", None)),
+    "finders": (lambda: found("meta_path"), lambda: sys.meta_path.clear()),
+    "hooks": (lambda: found("path_hooks"), lambda: sys.path_hooks.clear()),
+    "modules": (lambda: sys.modules["json"], lambda: sys.modules.pop("json")),
+    "other-modules": (lambda: sys.modules["json"], lambda: operator.setitem(sys.modules, "json", sys)),
+    "words": (lambda: builtins.len, lambda: setattr(builtins, "len", None)),
+    "no-words": (lambda: builtins.sorted, lambda: delattr(builtins, "sorted")),
+    "timer": (lambda: signal.getitimer(signal.ITIMER_VIRTUAL), lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 600)),
 }
 
 
@@ -65,6 +104,31 @@ def test_a_setting_is_as_before_when_the_code_has_ended(what: str) -> None:
     with state.kept():
         change()
     assert read() == before
+
+
+def test_what_an_import_in_a_function_adds_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module needs its folder and its finder after the call that has imported it first."""
+    finder: Any = object()
+    for name in ("path", "meta_path"):
+        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
+    with ProcessState().kept():
+        sys.path.insert(0, str(tmp_path))
+        sys.meta_path.append(finder)
+    assert (sys.path[0], sys.meta_path[-1]) == (str(tmp_path), finder)
+
+
+def test_the_finder_of_a_call_does_not_outlast_it(tmp_path: Path) -> None:
+    with importable(tmp_path):
+        pass
+    before, state = list(sys.meta_path), ProcessState()
+    with ExitStack() as other:
+        other.enter_context(importable(tmp_path))
+        with state.kept():
+            other.close()
+    assert sys.meta_path == before
+    with importable(tmp_path), state.kept():
+        sys.meta_path.clear()
+    assert sys.meta_path == before
 
 
 def test_a_folder_that_is_gone_harms_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
