@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import random
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from llm_do_temporal.client.forks.fork import ForkRequest
 from llm_do_temporal.client.forks.index import build_index
 from llm_do_temporal.client.forks.run_record import read_run_record
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.reuse.cut import Cut
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.forks.forked_runs import forked
@@ -38,6 +39,16 @@ async def readers(place: Place) -> tuple[str, ScriptedModel, ScriptedModel]:
     run = await place.start("main", mode="approve_all")
     await place.client.result(run)
     return run, reader, main
+
+
+async def rejected(place: Place) -> str:
+    """A run that asked to write a file, which a person has rejected."""
+    place.worker("main", scripted(write_call("/a.txt"), "Pity.", write_call("/a.txt"), "Pity."), toolsets=FILESYSTEM)
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, "reject", note="not here", by="ada")
+    await place.client.result(run)
+    return run
 
 
 async def test_a_turn_that_is_asked_anew_and_says_the_same_asks_nothing_more(place: Place) -> None:
@@ -99,6 +110,58 @@ async def test_another_decision_asks_what_comes_after_it(place: Place) -> None:
     assert result.layer is None
     assert result.usage.requests == 1
     assert "not today" in tool_results(main, "write_file")[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ({"path": "/b.txt"}, "not valid: .*content"),
+        ({"path": "/b.txt", "content": "hi", "mode": 7}, "not valid: .*mode"),
+        ({"path": "/../x", "content": "hi"}, "policy refuses the new arguments"),
+        ({"path": "/b.txt", "content": "x" * 1_100_000}, "at most 1048576"),
+    ],
+)
+async def test_a_decision_with_arguments_that_the_call_cannot_take_forks_nothing(
+    place: Place, args: dict[str, object], says: str
+) -> None:
+    run = await rejected(place)
+    started = len(place.started)
+    with pytest.raises(UsageError, match=f"'a1=modify' cannot be: .*{says}"):
+        await forked(place, run, ForkRequest(decide=(f"a1=modify:{json.dumps(args)}",)))
+    assert len(place.started) == started
+
+
+async def test_a_decision_that_only_named_people_can_take_is_theirs_and_not_that_of_the_other_run(place: Place) -> None:
+    place.workshop(approvals={"rules": {"sandbox.write": {"approvers": ["ada"]}}})
+    run = await rejected(place)
+    fork = await place.client.fork(run, ForkRequest(decide=("a1=approve",)), workshop=place.folder)
+    place.started.append(fork)
+    (question,) = await place.pending(fork)
+    assert (question.request.tool, question.request.approvers) == ("write_file", ("ada",))
+    await place.client.cancel(fork)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (ForkRequest(decide=("a1=approve", "a1=reject:no")), "'a1' is decided twice"),
+        (ForkRequest(results=("main@1=a", "main@1#1=b")), "the result of 'main@1#1' is given twice"),
+        (ForkRequest(settings=("limits.turns=3", "main:limits.turns=4")), "'limits.turns' of 'main' is set twice"),
+    ],
+)
+async def test_a_fork_that_contradicts_itself_is_refused(place: Place, changes: ForkRequest, says: str) -> None:
+    run = await rejected(place)
+    with pytest.raises(UsageError, match=says):
+        await place.client.fork(run, changes, workshop=place.folder)
+
+
+async def test_a_setting_that_is_no_number_is_refused(place: Place) -> None:
+    run = await rejected(place)
+    for given in ("1e999", "hot", "true", ".inf", "1.0e+999"):
+        with pytest.raises(DefinitionError, match=r"is a number|not a valid float"):
+            await place.client.fork(
+                run, ForkRequest(settings=(f"model_settings.temperature={given}",)), workshop=place.folder
+            )
 
 
 async def test_another_result_is_what_the_model_is_told(place: Place) -> None:

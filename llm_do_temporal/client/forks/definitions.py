@@ -70,6 +70,7 @@ class _Changes:
         self._workshop = workshop
         self._texts: dict[str, tuple[WorkerPlace, str]] = {}
         self._warnings: list[str] = []
+        self._set: set[tuple[str, tuple[str, ...]]] = set()
         self._pinned: dict[str, PinnedWorker] = {}
         for one in record.invocations.values():
             if one.start.template is None:
@@ -100,8 +101,12 @@ class _Changes:
                 next_step="Write [WORKER:]KEY=VALUE, like model_settings.temperature=0 or reader:model=offline:echo.",
             )
         self._known(name, f"'{text[:80]}'")
+        path = tuple(key.strip().split("."))
+        if (name, path) in self._set:
+            raise UsageError(f"'{key.strip()}' of '{name}' is set twice", next_step="Keep one of the two.")
+        self._set.add((name, path))
         place, before = self._texts.get(name) or self._as_now(name)
-        self._texts[name] = (place, _with_key(before, place, key.strip().split("."), given))
+        self._texts[name] = (place, _with_key(before, place, path, given))
 
     def applied(self, model: str | None) -> ChangedDefinitions:
         """Return the definitions with all changes."""

@@ -17,8 +17,10 @@ from llm_do_temporal.client.forks.definitions import ChangedDefinitions, changed
 from llm_do_temporal.client.forks.index import IndexOptions, build_index
 from llm_do_temporal.client.forks.run_record import RunRecord, read_run_record
 from llm_do_temporal.client.given_texts import read_given
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.desk.changes import check_change
+from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedRead
 from llm_do_temporal.messages.experiments.source import ForkSource
@@ -32,14 +34,14 @@ from llm_do_temporal.policy.reuse.changes import (
     cut_of_paths,
     cut_of_result,
     cut_of_workers,
-    found_question,
-    read_decision,
+    read_decisions,
     read_step,
 )
 from llm_do_temporal.policy.reuse.estimate import ForkEstimate, estimate_fork
-from llm_do_temporal.policy.reuse.outline import RunOutline
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
+
+_FITTING = "Write all arguments that the call is to have, not only those that change."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,22 +121,24 @@ def plan_of(
     for text in request.at:
         cut = cut.plus(cut_at(outline, read_step(text)))
     cut = cut.plus(cut_of_paths(outline, request.no_reuse))
-    decisions = tuple(map(read_decision, request.decide))
+    decisions = read_decisions(outline, request.decide)
     for decision in decisions:
         cut = cut.plus(cut_of_decision(outline, decision))
     results: dict[str, Any] = {}
     for text in request.results:
         step, value = _read_result(text)
         key, around = cut_of_result(outline, read_step(step))
+        if key in results:
+            raise UsageError(f"the result of '{step}' is given twice", next_step="Keep one of the two.")
         results[key], cut = value, cut.plus(around)
-    answers = tuple(_answer(outline, one, request.by or login_name()) for one in decisions)
+    answers = tuple(_answer(record, one, request) for one in decisions)
     options = IndexOptions(request.then, results, before, bool(changed.surely or changed.perhaps))
     index = build_index(record, cut, options).model_copy(update=_definitions(record, changed, request))
     start = record.start.model_copy(
         update={
             "aside": True,
             "started_by": request.by or login_name(),
-            "script": (*answers, *record.start.script),
+            "script": (*answers, *(one for one in record.start.script if one.content_key not in cut.asked)),
             "fork": None,
             "review_branch": "",
             "model": request.model or record.start.model,
@@ -152,22 +156,21 @@ def _definitions(record: RunRecord, changed: ChangedDefinitions, request: ForkRe
     return {"loaded": changed.loaded, "reads": {**read, **changed.reads}}
 
 
-def _answer(outline: RunOutline, changed: ChangedDecision, by: str) -> ScriptedAnswer:
-    question = found_question(outline, changed)
+def _answer(record: RunRecord, changed: ChangedDecision, request: ForkRequest) -> ScriptedAnswer:
+    question = next(one for one in record.questions if one.id == changed.id)
     args = _object(changed.more, f"{changed.id}=modify") if changed.decision == "modify" else None
+    try:
+        check_change(question, Decision(decision=DecisionKind(changed.decision), args=args))
+    except DecisionRefused as refused:
+        raise UsageError(f"'{changed.id}=modify' cannot be: {refused.message}", next_step=_FITTING) from refused
     return ScriptedAnswer(
-        tool=question.tool,
-        content_key=question.content_key,
+        tool=question.request.tool,
+        content_key=question.request.content_key,
         decision=changed.decision,
         args=args,
-        note=_unquoted(changed.more) if changed.decision == "reject" else "",
-        by=by,
+        note=changed.more if changed.decision == "reject" else "",
+        by=request.by or login_name(),
     )
-
-
-def _unquoted(text: str) -> str:
-    text = text.strip()
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def _object(text: str, whose: str) -> dict[str, Any]:

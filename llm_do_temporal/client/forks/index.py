@@ -70,7 +70,7 @@ def build_index(record: RunRecord, cut: Cut, options: IndexOptions = IndexOption
         turns={key: tuple(found) for key, found in turns.items()},
         calls={key: tuple(found) for key, found in calls.items()},
         asked=cut.asked,
-        answers=tuple(answers_of(record)),
+        answers=tuple(one for one in answers_of(record) if one.content_key not in cut.asked),
     )
 
 

@@ -39,6 +39,10 @@ SETTING_NAMES = frozenset(
     }
 )
 """The settings Pydantic AI knows for every provider; a test holds them against the installed version."""
+_NUMBERS = frozenset(
+    {"frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "timeout", "top_k", "top_p"}
+)
+"""Settings that are numbers for every provider. YAML reads `1e999` as a text."""
 _PROVIDER_PREFIXES = ("openai_", "anthropic_", "google_", "bedrock_", "groq_", "mistral_", "xai_", "openrouter_")
 _OPTIONS: Mapping[str, frozenset[str]] = {
     "web_search": frozenset({"max_uses", "allowed_domains", "blocked_domains", "search_context_size", "user_location"}),
@@ -49,12 +53,16 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
 _FOR_ALL = frozenset({"tool_type", "provider_settings"})
 
 
-def _without_keys(settings: dict[str, Any]) -> dict[str, Any]:
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     check_no_secret(settings)
+    for name in sorted(_NUMBERS & settings.keys()):
+        value = settings[name]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"'{name}' is a number, and {value!r} is none")
     return settings
 
 
-ModelSettings = Annotated[dict[str, Any], AfterValidator(_without_keys)]
+ModelSettings = Annotated[dict[str, Any], AfterValidator(_checked)]
 """Settings of a model, by the names Pydantic AI has for them."""
 
 

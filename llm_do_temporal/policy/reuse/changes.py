@@ -60,7 +60,25 @@ def read_decision(text: str) -> ChangedDecision:
         )
     if match["decision"] == "approve" and match["more"]:
         raise UsageError(f"'{text[:80]}': an approval has nothing behind it; write {match['id']}=approve")
-    return ChangedDecision.model_validate({**match.groupdict(), "more": match["more"] or ""})
+    more = match["more"] or ""
+    if match["decision"] == "reject" and not (more := _unquoted(more)):
+        raise UsageError(
+            f"'{text[:80]}' says no reason, which the model is told",
+            next_step=f'Write it behind a colon: {match["id"]}=reject:"too long".',
+        )
+    return ChangedDecision.model_validate({**match.groupdict(), "more": more})
+
+
+def read_decisions(outline: RunOutline, texts: Sequence[str]) -> tuple[ChangedDecision, ...]:
+    """Return the decisions that were typed. Raises UsageError, also for two about the same call."""
+    found: dict[tuple[str, str], ChangedDecision] = {}
+    for one in map(read_decision, texts):
+        question = found_question(outline, one)
+        before = found.setdefault((question.tool, question.content_key), one)
+        if before is not one:
+            which = f"'{one.id}' is" if one.id == before.id else f"'{before.id}' and '{one.id}' are one call, which is"
+            raise UsageError(f"{which} decided twice", next_step="Keep one of the two decisions.")
+    return tuple(found.values())
 
 
 def found_turn(outline: RunOutline, step: StepName) -> tuple[KeyedInvocation, KeyedTurn]:
@@ -165,6 +183,12 @@ def cut_of_workers(outline: RunOutline, paths: Sequence[str], *, sure: bool) -> 
     """
     cut = cut_around(outline, paths)
     return cut.plus(Cut(began=dict.fromkeys(paths, 1))) if sure else cut
+
+
+def _unquoted(text: str) -> str:
+    """Return a text without the quotes around it, and without the blanks at its ends."""
+    text = text.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -157,6 +157,8 @@ def test_the_page_may_be_named_by_a_variable(given: str, used: str | None) -> No
         ("models: {fast: {model: 'a:b', api_key_env: sk-1234}}", 1, "it is the name of an environment variable"),
         ("models: {fast: {model: 'a:b', settings: {extra_headers: {x: sk-1}}}}", 1, "this looks like a key"),
         ("model_settings: {extra_body: {token: [Bearer abc]}}", 1, "this looks like a key"),
+        ("model_settings:\n  temperature: 1e999", 1, "'temperature' is a number, and '1e999' is none"),
+        ("model_settings: {max_tokens: true}", 1, "'max_tokens' is a number, and True is none"),
         ("limits:\n  time: 3x", 2, "'limits.time': '3x' is not a time; write it like 90s, 30m, 2h or 3d"),
         ("limits:\n  turns: '5'", 2, "'limits.turns' should be a whole number, not '5'"),
         ("limits: {max_turns: 5}", 1, "unknown key 'max_turns' in 'limits'; allowed: cost, invocations, "),

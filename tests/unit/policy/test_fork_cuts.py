@@ -13,6 +13,7 @@ from llm_do_temporal.policy.reuse.changes import (
     cut_of_workers,
     found_question,
     read_decision,
+    read_decisions,
     read_step,
 )
 from llm_do_temporal.policy.reuse.cut import cut_turns
@@ -98,6 +99,11 @@ def test_what_names_no_step_is_refused(text: str) -> None:
         ("b3=approve", "is no decision"),
         ("a3=modify", "says no arguments"),
         ("a3=approve:yes", "write a3=approve"),
+        ("a3=reject", "says no reason"),
+        ("a3=reject:", "says no reason"),
+        ("a3=reject: ", "says no reason"),
+        ('a3=reject:""', "says no reason"),
+        ("a3=reject:' '", "says no reason"),
     ],
 )
 def test_what_is_no_decision_is_refused(text: str, said: str) -> None:
@@ -152,6 +158,18 @@ def test_a_question_that_cannot_be_answered_is_refused(text: str, said: str, ste
     with pytest.raises(UsageError, match=said) as caught:
         found_question(tree(), read_decision(text))
     assert step in (caught.value.next_step or "")
+
+
+def test_each_call_is_decided_once() -> None:
+    first, second = read_decisions(tree(), ['a1=reject:"too long" ', "a2=approve"])
+    assert (first.decision, first.more, second.id) == ("reject", "too long", "a2")
+    for other in ("a1=approve", "a1=reject:no"):
+        with pytest.raises(UsageError, match="'a1' is decided twice"):
+            read_decisions(tree(), ["a1=approve", other])
+    (again,) = (one for one in tree().questions if one.id == "a1")
+    asked_twice = tree().model_copy(update={"questions": (again, again.model_copy(update={"id": "a7"}))})
+    with pytest.raises(UsageError, match="'a1' and 'a7' are one call, which is decided twice"):
+        read_decisions(asked_twice, ["a1=approve", "a7=reject:no"])
 
 
 def test_a_run_that_asked_nothing_says_so_and_long_lists_are_cut() -> None:

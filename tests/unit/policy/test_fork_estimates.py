@@ -65,7 +65,7 @@ def test_a_call_with_other_arguments_runs_what_it_calls_perhaps() -> None:
     outline = tree().model_copy(
         update={"questions": (KeyedQuestion(id="a9", path="main", tool="reader", content_key="c2"),)}
     )
-    rejected = estimate_fork(outline, cut_of_decision(outline, read_decision("a9=reject")))
+    rejected = estimate_fork(outline, cut_of_decision(outline, read_decision("a9=reject:no")))
     changed = estimate_fork(outline, cut_of_decision(outline, read_decision("a9=modify:{}")))
     assert rejected.maybe == ()
     assert changed.maybe == ("main/reader-2", "main/reader-2/checker-1")
@@ -78,7 +78,7 @@ def test_a_worker_that_is_perhaps_another_has_no_low_end() -> None:
 
 
 def test_another_decision_begins_with_the_turn_after_it() -> None:
-    estimate = estimate_fork(tree(), cut_of_decision(tree(), read_decision("a1=reject")))
+    estimate = estimate_fork(tree(), cut_of_decision(tree(), read_decision("a1=reject:no")))
     assert estimate.workers == ("main",)
     assert estimate.reused == Range(low=6, high=6)
 
