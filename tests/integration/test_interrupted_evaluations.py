@@ -10,8 +10,10 @@ from pydantic_ai.messages import ModelMessage
 from temporalio.client import WorkflowHandle
 
 from llm_do_temporal.client.evaluations.progress import read_progress
+from llm_do_temporal.client.evaluations.records import read_experiment
 from llm_do_temporal.client.history.events import activity_of
 from llm_do_temporal.messages.activities import JUDGE_CASE
+from llm_do_temporal.policy.evaluations.spec import Threshold
 from llm_do_temporal.testing import scripted
 from tests.support.evaluations.begun import begun, evaluated
 from tests.support.runs.place import Place
@@ -58,6 +60,9 @@ async def test_an_interrupted_experiment_goes_on_with_all_that_it_had(place: Pla
             await judged_once(handle)
         await interrupt(handle, how)
         assert (await read_progress(place.client.temporal, first.workflow))[0] == how
+        if how == "cancelled":
+            found = await read_experiment(place.client.temporal, first.workflow)
+            assert not found.record.judged_by((Threshold(metric="missing", at_most=9),)).gate.passed
         if rounds == 3:
             free.set()
         again = await begun(place, **keys)

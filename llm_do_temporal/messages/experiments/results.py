@@ -17,7 +17,7 @@ from llm_do_temporal.policy.evaluations.facts import CaseFacts
 from llm_do_temporal.policy.evaluations.outcomes import CaseOutcome, MetricKind
 from llm_do_temporal.policy.evaluations.scores import CaseScores
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec, Threshold
-from llm_do_temporal.policy.evaluations.thresholds import EvaluationGate, gate
+from llm_do_temporal.policy.evaluations.thresholds import EvaluationGate, ThresholdVerdict, gate
 
 EVALUATION_WORKFLOW = "LlmDoEvaluation"
 EVALUATION_MEMO = "llm_do_evaluation"
@@ -124,8 +124,13 @@ class ExperimentRecord(Message):
 
     @property
     def gate(self) -> EvaluationGate:
-        """Thresholds, each kept or not."""
-        return gate(self.spec.thresholds, self.outcomes, self.planned)
+        """Thresholds, each kept or not. An experiment that is not completed has not passed, whatever they allow."""
+        found = gate(self.spec.thresholds, self.outcomes, self.planned)
+        if self.state == "completed":
+            return found
+        sentence = f"the experiment is {self.state}: {len(self.results):,} of {self.planned:,} runs are done"
+        ended = ThresholdVerdict(metric="experiment", passed=False, value=None, sentence=sentence)
+        return EvaluationGate(passed=False, verdicts=(*found.verdicts, ended))
 
     def judged_by(self, thresholds: tuple[Threshold, ...]) -> ExperimentRecord:
         """Return the record with these thresholds in the place of its own: they are judged on what is kept."""

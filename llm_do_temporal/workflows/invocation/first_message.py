@@ -13,6 +13,7 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.files.attachment_forms import Form, accepted_files, attachment_forms
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.models.ids import Accepts, label, models_of
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 _NOTHING_SAID = "Begin."
 """Providers refuse an empty message; a worker may be started with no prompt at all."""
@@ -45,6 +46,8 @@ def opening(
         return text
     content: list[UserContent] = [text]
     for attachment, form in zip(attachments, forms, strict=True):
-        content.append(f"Attached file: {attachment.path} ({attachment.media_type}, {attachment.bytes} bytes)")
-        content.append(reference(attachment, form))
+        # A name with a line end would add lines of its own to the prompt.
+        shown = attachment.model_copy(update={"path": made_visible(attachment.path, keep="")})
+        content.append(f"Attached file: {shown.path} ({attachment.media_type}, {attachment.bytes} bytes)")
+        content.append(reference(shown, form))
     return content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from pydantic_ai.messages import DocumentUrl, ImageUrl
@@ -50,3 +51,20 @@ def test_attachments_are_named_and_referred_to_by_their_digest() -> None:
     assert document.media_type == "application/pdf"
     assert isinstance(image, ImageUrl)
     assert image.media_type == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("/nl\nx.txt", "/nl\\x0ax.txt"),
+        ("/a\u2028\u202eb.txt", "/a\\u2028\\u202eb.txt"),
+        ("/c\x1b[2J.txt", "/c\\x1b[2J.txt"),
+    ],
+)
+def test_a_name_of_a_file_adds_no_line_to_the_prompt(name: str, told: str) -> None:
+    content = opening("Look.", None, [attached(name, "application/pdf")], ("native",))
+    assert isinstance(content, list)
+    _, named, document = content
+    assert named == f"Attached file: {told} (application/pdf, 7 bytes)"
+    assert isinstance(document, DocumentUrl)
+    assert unquote(document.url.partition("#")[2]) == told

@@ -25,8 +25,6 @@ def gate_markdown(record: ExperimentRecord, before: ExperimentRecord | None = No
     verdict = record.gate
     word = "passed" if verdict.passed else "failed"
     lines = [f"## Evaluation {code(record.name)}: gate {word}", ""]
-    if record.state != "completed":
-        lines += [f"The experiment is {record.state}: {len(record.results):,} of {record.planned:,} runs are done.", ""]
     lines += [f"- {'✅' if one.passed else '❌'} {code(one.sentence)}" for one in verdict.verdicts]
     if not verdict.verdicts:
         lines.append("No thresholds are set, and no run ended in an error.")

@@ -9,12 +9,13 @@ import pytest
 
 from llm_do_temporal.cli.commands.evaluations.export import Format, written
 from llm_do_temporal.cli.reports.evaluations.comparison import comparison_lines
+from llm_do_temporal.cli.reports.evaluations.experiment import experiment_json, experiment_lines
 from llm_do_temporal.cli.reports.evaluations.junit import junit_xml
 from llm_do_temporal.cli.reports.evaluations.markdown import code, comparison_markdown, gate_markdown
 from llm_do_temporal.client.evaluations.comparison import ComparedExperiments, compare_records
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
-from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
+from llm_do_temporal.policy.evaluations.spec import EvaluationSpec, Threshold
 from tests.unit.client.evaluations.example_records import example_record
 
 OLD = example_record(cases=12)
@@ -132,7 +133,24 @@ def test_markdown_of_an_experiment_that_cannot_be_compared_says_why() -> None:
 
 def test_markdown_of_an_experiment_that_goes_on_says_how_far_it_is() -> None:
     text = gate_markdown(OLD.model_copy(update={"state": "cancelled", "results": OLD.results[:3]}))
-    assert "The experiment is cancelled: 3 of 24 runs are done." in text
+    assert "- ❌ `the experiment is cancelled: 3 of 24 runs are done`" in text
+
+
+@pytest.mark.parametrize("state", ["running", "cancelled", "failed"])
+def test_an_experiment_that_is_not_completed_has_passed_in_no_report(state: str) -> None:
+    everything = [Threshold(metric=name, at_most=99) for name in ("errors", "failures", "missing")]
+    record = example_record(errors=(), spec=OLD.spec.model_copy(update={"thresholds": tuple(everything)}))
+    assert (record.gate.passed, experiment_json(record)["passed"]) == (True, True)
+    record = record.model_copy(update={"state": state, "results": record.results[:1]})
+    says = f"the experiment is {state}: 1 of 24 runs are done"
+    told = experiment_json(record)
+    assert (told["passed"], told["thresholds"][-1]["sentence"]) == (False, says)
+    assert gate_markdown(record).startswith("## Evaluation `pitches`: gate failed\n")
+    assert experiment_lines(record, None)[-2:] == [f"broken  {says}", "failed"]
+    thresholds = Xml.fromstring(junit_xml(record))[0]
+    failure = thresholds.find("testcase[@name='experiment']/failure")
+    assert failure is not None
+    assert (thresholds.get("failures"), failure.get("message")) == ("1", says)
 
 
 def test_labels_and_names_of_models_are_code_in_markdown() -> None:
