@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -29,15 +30,15 @@ async def test_an_attached_file_is_named_on_one_line(place: Place, name: str) ->
         await place.run("main", attachments=[attached.model_dump()])
         (request,) = provider.requests
         told = json.dumps(request.body["messages"], ensure_ascii=False)
-        words = [str(one) for one in _texts(request.body["messages"])]
+        words = _texts(request.body["messages"])
     assert COMMAND in told
     assert not [line for text in words for line in text.splitlines() if line.startswith(COMMAND)]
 
 
-def _texts(value: object) -> list[object]:
+def _texts(value: Any) -> list[str]:
     """Return all texts in a value."""
     if isinstance(value, dict):
-        return [text for one in value.values() for text in _texts(one)]
+        return [text for one in cast("dict[str, Any]", value).values() for text in _texts(one)]
     if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    return [value]
+        return [text for one in cast("list[Any]", value) for text in _texts(one)]
+    return [str(value)]
