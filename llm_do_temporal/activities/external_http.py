@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import Any, cast
 
 import httpx2
@@ -18,13 +17,6 @@ from pydantic import ValidationError
 
 from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES, Prose, cut_answer, read_message
 from llm_do_temporal.activities.external_failures import ServerNote
-
-_NOT_CARRIED_OUT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
-"""Statuses of a call that was refused before anything was done."""
-_REFUSED = -32600
-"""Code of JSON-RPC for a request that is not taken."""
-_MOST_REDIRECTS = 2
-"""Redirects of one request that are followed, for a slash at the end and for TLS."""
 
 
 def client_of_server(
@@ -45,14 +37,11 @@ def client_of_server(
             note.answered(response.status_code)
 
     client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
-    client.max_redirects = _MOST_REDIRECTS
     client.event_hooks = {"response": [noted, _repair]}
     return client
 
 
 async def _repair(response: httpx2.Response) -> None:
-    if response.status_code in _NOT_CARRIED_OUT and await _refuse(response):
-        return
     kind = response.headers.get("content-type", "").lower()
     stream = cast("httpx2.AsyncByteStream", response.stream)
     if "content-encoding" in response.headers:
@@ -61,24 +50,6 @@ async def _repair(response: httpx2.Response) -> None:
         response.stream = _Body(stream, response.request)
     elif kind.startswith("text/event-stream"):
         response.stream = _Events(stream)
-
-
-async def _refuse(response: httpx2.Response) -> bool:
-    """Have the library read a refusal of a call as the server's answer to it. Return False for another request."""
-    try:
-        asked = jsonrpc_message_adapter.validate_json(response.request.content, by_name=False)
-    except (ValidationError, httpx2.RequestNotRead):
-        return False
-    if not isinstance(asked, JSONRPCRequest) or asked.method != "tools/call":
-        return False
-    words = f"refused the call with the status {response.status_code} ({HTTPStatus(response.status_code).phrase})"
-    error = {"code": _REFUSED, "message": words}
-    await response.aclose()
-    response.status_code = HTTPStatus.OK
-    response.headers = httpx2.Headers({"content-type": "application/json"})
-    response.stream = httpx2.ByteStream(json.dumps({"jsonrpc": "2.0", "id": asked.id, "error": error}).encode())
-    response.is_closed = False
-    return True
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -72,26 +72,6 @@ async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, b
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
-    [("login", "401 (Unauthorized)"), ("forbidden", "403 (Forbidden)"), ("busy", "429 (Too Many Requests)")],
-)
-async def test_a_call_that_a_status_refuses_is_a_plain_failure(
-    place: Place, breaking: str, path: str, words: str
-) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
-    await place.run("main")
-    assert tool_results(main, "send") == [f"'send' says: refused the call with the status {words}"]
-
-
-async def test_a_call_is_not_sent_around_without_end(place: Place, breaking: str) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mcp(url=f"{breaking}/around"))
-    await place.run("main", mode="approve_all")
-    assert (place.folder / "calls.log").read_text() == 3 * "sent\n"
-
-
-@pytest.mark.parametrize(
     ("value", "kept"),
     [
         ("half \ud83d", "half \ufffd"),

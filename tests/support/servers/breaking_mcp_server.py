@@ -18,8 +18,6 @@ from typing import Any
 TOOL: dict[str, Any] = {"name": "send", "inputSchema": {"type": "object", "properties": {}}}
 METHODS = {"/missing": -32601, "/arguments": -32602}
 """Codes of refusals, by path."""
-STATUSES = {"/login": 401, "/forbidden": 403, "/busy": 429}
-"""HTTP statuses of refusals, by path."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -57,10 +55,6 @@ class Handler(BaseHTTPRequestHandler):
             log.write("sent\n")
         if self.path in METHODS:
             self._result(asked, error={"code": METHODS[self.path], "message": "refused"})
-        elif self.path in STATUSES:
-            self._reply(STATUSES[self.path], b"Not now.")
-        elif self.path == "/around":
-            self._reply(307, b"", location=self.path)
         elif self.path == "/gateway":
             self._reply(502, b"<h1>Bad gateway</h1>", "text/html")
         elif self.path == "/page":
@@ -84,11 +78,9 @@ class Handler(BaseHTTPRequestHandler):
         body = {"jsonrpc": "2.0", "id": asked["id"], **fields}
         self._reply(200, json.dumps(body).encode(), "application/json")
 
-    def _reply(self, status: int, body: bytes, kind: str = "text/plain", *, location: str = "") -> None:
+    def _reply(self, status: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
-        if location:
-            self.send_header("Location", location)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
