@@ -20,6 +20,7 @@ _WHY: Mapping[int, str] = {
 """Reasons by the code that the library gives to an error of its own, each as the end of a sentence."""
 _WHY_BY_TEXT: Mapping[str, str] = {
     "Server returned an error response": "answered with an HTTP error that says nothing of the call",
+    "Redirect to ": "answered with a redirect, which says nothing of the call",
     "Unexpected content type": "gave an answer that could not be read",
     "server answered a request with 202": "took the call and gave no answer",
 }

@@ -37,6 +37,11 @@ class ServerNote:
         known = f" ({HTTPStatus(status).phrase})" if status in set(HTTPStatus) else ""
         self.text = None if 200 <= status < 300 else f"its server answered with HTTP status {status}{known}"
 
+    def broken(self, words: str, *, sent: bool) -> None:
+        """Note a connection that failed, in the words of the HTTP library; not `sent`: it was never made."""
+        what = "the connection to its server broke" if sent else "its server cannot be reached"
+        self.text = f"{what}: {_said(words) or 'it took too long'}"
+
     def ended(self, code: int) -> None:
         """Note the end of a program: its exit code, or the negative number of the signal that ended it."""
         how = f"exit code {code}" if code >= 0 else _signal(-code)
@@ -49,8 +54,6 @@ def why_unusable(server: McpServer, error: BaseException, note: ServerNote) -> s
         kind = type(cause).__name__
         if isinstance(cause, OSError) and server.command and cause.filename == server.command[0]:
             return _not_started(server.command[0], cause)
-        if kind == "ConnectError":
-            return f"its server cannot be reached: {_said(str(cause))}"
         if str(cause) == _NO_BEGIN:
             return f"its server did not answer within {CONNECT_SECONDS} s"
         if kind in _WITH_KEY:

@@ -1,22 +1,102 @@
-"""Bodies that MCP servers answer over HTTP, before the protocol's library reads them.
+"""Requests to MCP servers over HTTP, and their answers before the protocol's library reads them.
 
-Owns their largest size, and that a body whose meaning is plain is read. Imported only where a server is used, since the
-library is optional.
+Owns the largest size of bodies, that a body whose meaning is plain is read, that no call is sent twice, and which
+statuses refuse a call. Imported only where a server is used, since the library is optional.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any, cast
 
 import httpx2
-from mcp.shared._httpx_utils import create_mcp_http_client
-from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.shared._httpx_utils import (
+    MCP_DEFAULT_SSE_READ_TIMEOUT,
+    MCP_DEFAULT_TIMEOUT,
+    next_request_within_origin,
+)
+from mcp.types import (
+    INVALID_REQUEST,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from llm_do_temporal.activities.external_answers import MOST_MESSAGE_BYTES, Prose, cut_answer, read_message
 from llm_do_temporal.activities.external_failures import ServerNote
+
+_MOVED = (HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT)
+"""Statuses that ask for the same request at another address."""
+_REFUSED = frozenset((*_MOVED, 401, 403, 405, 407, 411, 413, 414, 415, 421, 426, 428, 429, 431))
+"""Statuses by which HTTP refuses a request before anything is carried out."""
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
+"""Errors of a connection that was never made."""
+
+
+class _Client(httpx2.AsyncClient):
+    """Client of one server, which knows to what address the server has moved.
+
+    A call that is refused, or that cannot be sent, has an answer that says so. No call is sent on to another address.
+    """
+
+    def __init__(self, note: ServerNote, **options: Any) -> None:
+        super().__init__(**options)
+        self.max_redirects = 1
+        self._note = note
+        self._moved: dict[httpx2.URL, httpx2.URL] = {}
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """See AsyncClient."""
+        request.url = self._moved.get(request.url, request.url)
+        is_call = request.method == "POST" and _is_call(request)
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError as error:
+            self._note.broken(str(error), sent=not isinstance(error, _UNSENT))
+            if is_call and isinstance(error, _UNSENT):
+                return _refusal(request, self._note.text)
+            raise
+        if is_call and response.status_code in _REFUSED:
+            return await self._refused(request, response)
+        moved = next_request_within_origin(response) if response.status_code in _MOVED else None
+        if moved is not None:
+            self._moved[request.url] = moved.url
+        return response
+
+    async def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Return the refusal of a call: in the server's own words, where its answer has some."""
+        answer = None
+        try:
+            # Other bodies have no bound, and say nothing of the call.
+            if isinstance(response.stream, _Body):
+                answer = jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
+        except (httpx2.HTTPError, httpx2.StreamError, ValidationError):
+            pass
+        finally:
+            await response.aclose()
+        return _refusal(request, answer.error.message if isinstance(answer, JSONRPCError) else self._note.text)
+
+
+def _is_call(request: httpx2.Request) -> bool:
+    """Return whether a request is the call of a tool."""
+    try:
+        asked = jsonrpc_message_adapter.validate_json(request.content, by_name=False)
+    except (ValidationError, httpx2.RequestNotRead):
+        return False
+    return isinstance(asked, JSONRPCRequest) and asked.method == "tools/call"
+
+
+def _refusal(request: httpx2.Request, words: str | None) -> httpx2.Response:
+    """Return the answer of a server that refuses a request."""
+    error = ErrorData(code=INVALID_REQUEST, message=words or "refused")
+    body = JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True)
+    kind = {"Content-Type": "application/json"}
+    return httpx2.Response(HTTPStatus.BAD_REQUEST, headers=kind, content=body.encode(), request=request)
 
 
 def client_of_server(
@@ -36,9 +116,13 @@ def client_of_server(
         if response.request.method == "POST":
             note.answered(response.status_code)
 
-    client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
-    client.event_hooks = {"response": [noted, _repair]}
-    return client
+    return _Client(
+        note,
+        headers={"Accept-Encoding": "identity", **(headers or {})},
+        timeout=timeout or httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
+        auth=auth,
+        event_hooks={"response": [noted, _repair]},
+    )
 
 
 async def _repair(response: httpx2.Response) -> None:

@@ -48,7 +48,9 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     assert log.read_text() == "die 3\n"
 
 
-@pytest.mark.parametrize("path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice"])
+@pytest.mark.parametrize(
+    "path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice", "302", "303", "408", "503"]
+)
 async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_person(
     place: Place, breaking: str, path: str
 ) -> None:
@@ -69,6 +71,57 @@ async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, b
     place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
     await place.run("main")
     assert tool_results(main, "send") == ["'send' says: refused"]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("401", "its server answered with HTTP status 401 (Unauthorized)"),
+        ("403", "its server answered with HTTP status 403 (Forbidden)"),
+        ("413", "its server answered with HTTP status 413 ("),
+        ("429", "its server answered with HTTP status 429 (Too Many Requests)"),
+        ("401-rpc", "not you"),
+        ("403-rpc", "not you"),
+        ("307", "its server answered with HTTP status 307 (Temporary Redirect)"),
+        ("308", "its server answered with HTTP status 308 (Permanent Redirect)"),
+    ],
+)
+async def test_a_call_that_http_refuses_is_a_plain_failure_and_sent_once(
+    place: Place, breaking: str, path: str, said: str
+) -> None:
+    main = scripted(call("send"), "Done.")
+    place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
+    await place.run("main")
+    (told,) = tool_results(main, "send")
+    assert told.startswith(f"'send' says: {said}")
+    assert "127.0.0.1" not in told
+    assert (place.folder / "calls.log").read_text() == "sent\n"
+
+
+async def test_a_call_that_was_never_sent_is_a_plain_failure(place: Place, breaking: str) -> None:
+    main = scripted(call("send"), "Done.")
+    place.worker("main", main, toolsets=mcp(url=f"{breaking}/gone"))
+    await place.run("main")
+    (told,) = tool_results(main, "send")
+    assert told.startswith("'send' says: its server cannot be reached: ")
+    assert not (place.folder / "calls.log").exists()
+
+
+async def test_a_server_that_has_moved_gets_each_call_once_at_its_new_address(place: Place, breaking: str) -> None:
+    main = scripted(call("send"), "Done.")
+    place.worker("main", main, toolsets=mcp(url=f"{breaking}/moved"))
+    await place.run("main")
+    assert tool_results(main, "send") == ["sent"]
+    lines = (place.folder / "calls.log").read_text().splitlines()
+    assert [line for line in lines if line.startswith("tools/call")] == ["tools/call /moved/"]
+
+
+async def test_a_server_that_redirects_in_a_circle_is_asked_twice(place: Place, breaking: str) -> None:
+    place.worker("main", scripted("Done."), toolsets=mcp(url=f"{breaking}/moved/round"))
+    run = await place.start("main")
+    await place.client.result(run)
+    lines = (place.folder / "calls.log").read_text().splitlines()
+    assert len(lines) == 2 * len({line.split()[0] for line in lines}), lines
 
 
 @pytest.mark.parametrize(

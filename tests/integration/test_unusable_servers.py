@@ -41,6 +41,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/closing":
+            self.close_connection = True
+            return
         status = int(self.path.strip("/"))
         body = json.dumps(REFUSED).encode() if status == 200 else b"no"
         self.send_response(status)
@@ -92,6 +95,8 @@ async def test_an_address_that_does_not_serve_is_told_with_its_status(
     words["refusing"] = "its server refuses: there is no such project"
     servers["nobody"] = {"url": "http://127.0.0.1:9/"}
     words["nobody"] = "its server cannot be reached: "
+    servers["closing"] = {"url": f"{address}/closing"}
+    words["closing"] = "the connection to its server broke: "
     servers["header"] = {"url": address, "headers_env": {"Authorization": "LLM_DO_TEST_HEADER"}}
     words["header"] = "one of its headers has characters that HTTP does not carry"
     found = await told(place, servers)

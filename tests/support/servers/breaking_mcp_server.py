@@ -18,6 +18,10 @@ from typing import Any
 TOOL: dict[str, Any] = {"name": "send", "inputSchema": {"type": "object", "properties": {}}}
 METHODS = {"/missing": -32601, "/arguments": -32602}
 """Codes of refusals, by path."""
+LISTED: list[str] = []
+"""Paths below which tools were listed."""
+TO = {"/moved": "/moved/", "/moved/round": "/moved/circle", "/moved/circle": "/moved/round"}
+"""Addresses to which requests are sent on, by path."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -33,6 +37,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.startswith("/moved"):
+            with Path(sys.argv[1]).open("a", encoding="utf-8") as log:
+                log.write(f"{asked['method']} {self.path}\n")
+            if self.path in TO:
+                self._reply(307, b"", more={"Location": TO[self.path]})
+                return
         if "id" not in asked:
             self._reply(202, b"")
         elif asked["method"] == "initialize":
@@ -44,17 +54,34 @@ class Handler(BaseHTTPRequestHandler):
             }
             self._result(asked, result=known)
         elif asked["method"] == "tools/list":
+            self._go_away()
             self._result(asked, result={"tools": [TOOL]})
         elif asked["method"] == "tools/call":
             self._break(asked)
         else:
             self._result(asked, error={"code": -32601, "message": "Method not found"})
 
+    def _go_away(self) -> None:
+        """Take no further connection once the tools were listed for a call, where the path says so."""
+        LISTED.append(self.path)
+        if LISTED == ["/gone", "/gone"]:
+            self.close_connection = True
+            assert isinstance(self.server, ThreadingHTTPServer)
+            self.server.socket.close()
+
     def _break(self, asked: dict[str, Any]) -> None:
         with Path(sys.argv[1]).open("a", encoding="utf-8") as log:
             log.write("sent\n")
+        status = int(self.path[1:].partition("-")[0]) if self.path[1:4].isdecimal() else 0
         if self.path in METHODS:
             self._result(asked, error={"code": METHODS[self.path], "message": "refused"})
+        elif status and self.path.endswith("-rpc"):
+            error = {"code": -32001, "message": "not you"}
+            self._reply(status, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode(), "application/json")
+        elif status:
+            self._reply(status, b"<h1>No</h1>", "text/html", {"Location": f"{self.path}-again", "Retry-After": "1"})
+        elif self.path == "/moved/":
+            self._result(asked, result={"content": [{"type": "text", "text": "sent"}]})
         elif self.path == "/gateway":
             self._reply(502, b"<h1>Bad gateway</h1>", "text/html")
         elif self.path == "/page":
@@ -78,8 +105,12 @@ class Handler(BaseHTTPRequestHandler):
         body = {"jsonrpc": "2.0", "id": asked["id"], **fields}
         self._reply(200, json.dumps(body).encode(), "application/json")
 
-    def _reply(self, status: int, body: bytes, kind: str = "text/plain") -> None:
+    def _reply(self, status: int, body: bytes, kind: str = "text/plain", more: dict[str, str] | None = None) -> None:
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        for name, value in (more or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
