@@ -20,6 +20,11 @@ def visible_block(text: str) -> str:
     return made_visible(text.replace("\r\n", "\n").expandtabs(4))
 
 
+def visible_source(text: str) -> str:
+    """Return lines of a file or of a change; carriage returns are written out, too: a change of line ends is seen."""
+    return made_visible(text.expandtabs(4))
+
+
 def visible_line(text: str, limit: int = 2_000) -> str:
     """Return text on one line, cut at `limit` characters, without keys; line ends and tabs are written out too."""
     text = remove_keys(text)

@@ -18,7 +18,7 @@ from llm_do_temporal.cli.output import cost_json, dump_json, usage_json
 from llm_do_temporal.cli.reports.costs import price
 from llm_do_temporal.cli.tables import clock, width_of
 from llm_do_temporal.cli.terminal.pictures.text_lines import wrapped
-from llm_do_temporal.cli.text import name_line, visible_block, visible_line
+from llm_do_temporal.cli.text import name_line, visible_line, visible_source
 from llm_do_temporal.client.differences.account import FileAccount, InvocationAccount, RunAccount
 from llm_do_temporal.client.differences.comparison import Divergence, InvocationPair, RunDifference
 from llm_do_temporal.client.differences.reader import ComparedFile, ReadDifference
@@ -248,7 +248,7 @@ def _cut(lines: list[Text], most: int) -> list[Text]:
 
 def _lines_of(text: str) -> list[str]:
     # A value of a megabyte has far more lines than are shown, and comparing them takes their square.
-    return visible_block(remove_keys(text)[:20_000]).splitlines()[:400]
+    return visible_source(remove_keys(text)[:20_000]).splitlines()[:400]
 
 
 def _as_text(value: Any) -> str:

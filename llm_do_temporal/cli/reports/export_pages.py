@@ -17,11 +17,12 @@ from markupsafe import Markup
 from llm_do_temporal.cli.reports.costs import cost_lines, price
 from llm_do_temporal.cli.reports.export import Exported, as_text, block_of, invocation_heading, verdict_line
 from llm_do_temporal.cli.terminal.run_picture import totals_line
-from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.cli.text import visible_block, visible_line, visible_source
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.redaction.shown_names import shown_value
 from llm_do_temporal.ui.content.renderer import pretty, visible
 from llm_do_temporal.ui.content.renderer import visible_line as visible_words
+from llm_do_temporal.ui.content.renderer import visible_source as visible_change
 
 _TICKS = re.compile(r"`+")
 
@@ -57,7 +58,9 @@ def render_html(exported: Exported) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(pretty=pretty, visible=visible, visible_line=visible_words)
+    environment.filters.update(
+        pretty=pretty, visible=visible, visible_line=visible_words, visible_source=visible_change
+    )
     return environment.get_template("export.html").render(
         exported=exported,
         view=exported.view,
@@ -95,9 +98,9 @@ def _approval(question: Question) -> list[str]:
     texts.append(_code(verdict_line(question)))
     for name, value in request.args.items():
         is_line = isinstance(value, str) and "\n" not in value
-        texts += [_code(name), _fenced(shown_value(value) if is_line else as_text(value))]
+        texts += [_code(name), _fenced(shown_value(value) if is_line else visible_source(as_text(value)))]
     if request.diff:
-        texts += ["Changes:", _fenced(request.diff)]
+        texts += ["Changes:", _fenced(visible_source(request.diff))]
     if question.verdict is not None and question.verdict.args != request.args:
         texts += ["Approved as:", _fenced(as_text(question.verdict.args))]
     return texts

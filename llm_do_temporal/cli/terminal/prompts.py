@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from llm_do_temporal.cli.terminal.lines import Interrupt, edit, editor, pager, read_in_pager, read_line
-from llm_do_temporal.cli.text import visible_block
+from llm_do_temporal.cli.text import visible_source
 
 CHECK_SECONDS = 0.25
 _PROMPT_LINES = 2
@@ -32,7 +32,7 @@ class Prompter:
 
     def tell(self, text: str) -> None:
         """Print text, with hidden characters written out."""
-        self._console.print(Text(visible_block(text)))
+        self._console.print(Text(visible_source(text)))
 
     async def line(self, prompt: str) -> str | None:
         """Return the next line that is typed; None at the end of input."""

@@ -51,6 +51,11 @@ def visible(value: object) -> Markup:
     return _marked(str(value).replace("\r\n", "\n"), keep="\n\t")
 
 
+def visible_source(value: object) -> Markup:
+    """Return lines of a file or of a change; carriage returns are written out, too: a change of line ends is seen."""
+    return _marked(str(value), keep="\n\t")
+
+
 def visible_line(value: object) -> Markup:
     """Return text on one line; hidden characters, line ends and tabs in it are written out and marked."""
     return _marked(str(value), keep="")

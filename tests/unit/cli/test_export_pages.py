@@ -145,3 +145,15 @@ def test_two_arguments_that_differ_never_look_the_same_in_markdown(exported: Exp
         page = render_markdown(replace(exported, questions=[replace(question, request=asked)]))
         pages.append("\n".join(line.rstrip() for line in page.splitlines()))
     assert len(set(pages)) == len(pages)
+
+
+def test_a_change_of_line_ends_is_seen_in_a_call(exported: Exported) -> None:
+    (question,) = exported.questions
+    change = {"diff": "--- /a\n+++ /a\n@@ -1 +1 @@\n-old\r\n+old\n", "args": {"content": "text\r\n"}}
+    asked = replace(question, request=question.request.model_copy(update=change))
+    with_change = replace(exported, questions=[asked])
+    assert re.findall(r"^(?:-old|text).*$", render_markdown(with_change), re.MULTILINE)[:2] == [
+        "text\\x0d",
+        "-old\\x0d",
+    ]
+    assert render_html(with_change).count('<span class="hidden-char">\\x0d</span>') == 2

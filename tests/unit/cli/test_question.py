@@ -156,3 +156,11 @@ def test_markup_and_names_of_arguments_are_plain_text(pending: Question) -> None
     lines = drawn(asking(pending, args={"[red]a\nb": "[bold]:smile:[/bold]"}, summary="[blink]x"))
     assert lines[1] == "[blink]x"
     assert lines[3] == "  [red]a\\nb: [bold]:smile:[/bold]"
+
+
+def test_a_change_of_line_ends_is_seen(pending: Question) -> None:
+    diff = "--- /a.csv\n+++ /a.csv\n@@ -1,2 +1,2 @@\n-a;b\n-c;d\n+a;b\r\n+c;d\r\n"
+    args = {"path": "/a.csv", "content": "a;b\r\nc;d\r\n"}
+    lines = drawn(asking(pending, diff=diff, args=args))
+    shown = ["-a;b", "-c;d", "+a;b\\x0d", "+c;d\\x0d", "a;b\\x0d", "c;d\\x0d"]
+    assert [line.strip() for line in lines if ";" in line] == shown

@@ -190,3 +190,13 @@ def test_what_changes_comes_first_and_the_whole_text_need_not_be_opened_then() -
     assert not alone.is_told
     assert alone.document.read is not None
     assert shown_part(Part("content", "text", "# x")).document.read is None
+
+
+def test_a_change_of_line_ends_is_seen() -> None:
+    diff = "--- /a.csv\n+++ /a.csv\n@@ -1,2 +1,2 @@\n-a;b\r\n-c;d\r\n+a;b\n+c;d"
+    (block,) = shown_part(Part("Changes", "diff", diff), "/a.csv").blocks[3:]
+    assert [text_of(line.html) for line in (*block.old, *block.new)] == ["-a;b\\x0d", "-c;d\\x0d", "+a;b", "+c;d"]
+    python = "x = 1\r\n\r\ny = 2"
+    assert text_of(shown_part(Part("content", "text", python), "/a.py").document.source) == "x = 1\\x0d\n\\x0d\ny = 2"
+    assert text_of(shown_part(Part("input", "text", python)).document.source) == "x = 1\\x0d\n\\x0d\ny = 2"
+    assert text_of(document_of("/a.py", python).source) == "x = 1\n\ny = 2"

@@ -17,7 +17,7 @@ from rich.text import Text
 from llm_do_temporal.cli.terminal.pictures.review import check_lines, counts_words
 from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, surrounding_lines
 from llm_do_temporal.cli.terminal.pictures.text_lines import hanging, indented, wrapped
-from llm_do_temporal.cli.text import value_line, visible_block, visible_line
+from llm_do_temporal.cli.text import value_line, visible_line, visible_source
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
 from llm_do_temporal.ui.content.call_parts import only_adds, tells_all
@@ -172,7 +172,7 @@ def _argument(name: str, value: Any, width: int, note: str = "") -> list[Text]:
     label = _label(visible_line(name, 80), note)
     if "\n" not in text and len(text) <= _SHORT_CHARS:
         return hanging(Text.assemble(label, f" {value_line(text)}"), width, _INDENT)
-    return [label, *indented(Text(visible_block(text)), width, _INDENT)]
+    return [label, *indented(Text(visible_source(text)), width, _INDENT)]
 
 
 def _cut_digest(value: Any) -> Any:
@@ -193,7 +193,7 @@ def _count(lines: int) -> str:
 
 def _diff(diff: str) -> Text:
     text = Text()
-    for line in visible_block(diff).splitlines(keepends=True):
+    for line in visible_source(diff).splitlines(keepends=True):
         text.append(line, style=_DIFF_STYLES.get(line[:1], ""))
     text.rstrip()
     return text

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from rich.text import Text
 
 from llm_do_temporal.cli.terminal.pictures.text_lines import indented, wrapped
-from llm_do_temporal.cli.text import name_line, visible_block, visible_line
+from llm_do_temporal.cli.text import name_line, visible_block, visible_line, visible_source
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.contents import Preview, ShownDiff
 from llm_do_temporal.client.reviews.desk import ChangeOrigin
@@ -26,7 +26,6 @@ from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind
 from llm_do_temporal.policy.layers.paths import name_of
 from llm_do_temporal.policy.layers.sections import Section
 from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.redaction.shown_names import shown_name
 
 HUNK_DIGITS = 8
@@ -211,8 +210,7 @@ def hunk_lines(hunk: Hunk, diff: ShownDiff, width: int) -> list[Text]:
 
 
 def _line(line: str, width: int) -> Iterator[Text]:
-    # A carriage return is part of the line: a change of line ends is one that people are to see.
-    text = made_visible(line.removesuffix("\n").expandtabs(4), "")
+    text = visible_source(line.removesuffix("\n"))
     yield from indented(Text(text, style=_LINE_STYLES.get(line[0], "")), width, _INDENT)
     if not line.endswith("\n"):
         yield from indented(Text(_NO_END, style="dim"), width, _INDENT)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from llm_do_temporal.ui.content.documents.syntax import coloured_lines
+from llm_do_temporal.ui.content.documents.syntax import coloured_change
 from llm_do_temporal.ui.content.renderer import visible
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -99,4 +99,4 @@ def _pairs(body: list[str], heading: str | None, language: str | None) -> Iterat
 def _side(body: list[str], sign: str, language: str | None) -> list[Markup]:
     """Return the lines of one side in colours, without their signs."""
     other = "+" if sign == "-" else "-"
-    return coloured_lines("\n".join(line[1:] for line in body if line[:1] not in (other, "\\")), language)
+    return coloured_change("\n".join(line[1:] for line in body if line[:1] not in (other, "\\")), language)

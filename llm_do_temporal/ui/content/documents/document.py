@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from llm_do_temporal.ui.content.documents.markdown import markdown_html
-from llm_do_temporal.ui.content.documents.syntax import coloured, language_of
+from llm_do_temporal.ui.content.documents.syntax import coloured, coloured_change, language_of
 from llm_do_temporal.ui.content.renderer import visible
 
 MAX_READ_CHARS = 200_000
@@ -39,9 +39,10 @@ class ReadText:
     """The text as people read it; None: the source is that."""
 
 
-def document_of(path: str, text: str) -> ReadText:
-    """Return the text of a file of this name."""
-    source = coloured(text, language_of(path))
+def document_of(path: str, text: str, *, is_written: bool = False) -> ReadText:
+    """Return the text of a file of this name; where a call writes it (`is_written`), carriage returns are shown."""
+    language = language_of(path)
+    source = Markup("\n").join(coloured_change(text, language)) if is_written else coloured(text, language)
     read = _read(PurePosixPath(path).suffix.lower(), text) if len(text) <= MAX_READ_CHARS else None
     return ReadText(source, read if read is not None and is_complete(text, read) else None)
 

@@ -42,5 +42,5 @@ def shown_part(part: Part, path: str = "", *, is_compared: bool = False) -> Show
     if part.kind == "json":
         return ShownPart(part, ReadText(coloured(part.text, "json")))
     is_file = bool(path) and part.label in _FILE_TEXTS
-    document = document_of(path, part.text) if is_file else ReadText(coloured(part.text, None))
+    document = document_of(path if is_file else "", part.text, is_written=True)
     return ShownPart(part, document, is_told=is_file and is_compared)

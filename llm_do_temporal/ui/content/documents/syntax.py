@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] - has no types of its own
 from pygments.token import STANDARD_TYPES
 
-from llm_do_temporal.ui.content.renderer import visible
+from llm_do_temporal.ui.content.renderer import visible, visible_source
 
 MAX_COLOURED_CHARS, MAX_COLOURED_LINE = 100_000, 2_000
 """Longest source, and longest line of one, that gets colours: patterns of a language can take the square of a line."""
@@ -52,6 +52,14 @@ def language_of(path: str) -> str | None:
 def coloured(text: str, language: str | None) -> Markup:
     """Return a source as HTML; without colours where the language is None, or the source too long."""
     return Markup("\n").join(coloured_lines(text, language))
+
+
+def coloured_change(text: str, language: str | None) -> list[Markup]:
+    """Return the lines of what a call writes, like `coloured_lines`, with the carriage returns at their ends."""
+    lines = text.split("\n")
+    plain = [line.rstrip("\r") for line in lines]
+    shown = coloured_lines("\n".join(plain), language)
+    return [one + visible_source(line[len(bare) :]) for one, line, bare in zip(shown, lines, plain, strict=True)]
 
 
 def coloured_lines(text: str, language: str | None) -> list[Markup]:
