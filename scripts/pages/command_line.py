@@ -256,7 +256,8 @@ to go on, or null.
 decided, with `source` and `via` as above, and how long it waited; `decision` is null while it waits). A run that a
 schedule started has `schedule`. A fork has `fork_of`, and each of its invocations
 `reused`, a list of `what` and `origin`. A batch has
-`item_counts`, and the invocation of an item its name, `item`.
+`item_counts` and `items`, all of them as in a result, also those whose files cannot be used, which have no
+invocation; the invocation of an item has its name, `item`.
 
 `doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
 and `next`, what mends it or null. `models --json` is one object: `model`, `aliases` (`name`, `model`, `base_url`,

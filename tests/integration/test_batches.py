@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import html
 import io
 import json
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
-from llm_do_temporal.messages.batches import ItemCounts, ItemResult
+from llm_do_temporal.messages.batches import Batch, BatchItem, ItemCounts, ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from llm_do_temporal.workflows.run import notifications
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -136,6 +137,34 @@ async def test_the_results_of_a_batch_are_a_table_on_the_page_and_in_a_file(
     (row,) = list(csv.DictReader(io.StringIO(capsys.readouterr().out, newline="")))
     assert (row["item"], row["status"], row["run"]) == ("item n07", "completed", alone)
     assert row["output"].startswith("'=cmd|n07")
+
+
+async def test_an_item_whose_file_cannot_be_used_stands_wherever_its_run_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+    place.worker("main", scripted(echo))
+    empty = BatchItem(name="in/empty.csv", unusable="the file 'in/empty.csv' is empty")
+    items = (empty, BatchItem(name="n01", prompt="item n01"))
+    run = await place.start("main", prompt="Look.", batch=Batch(items=items).model_dump(mode="json"))
+    await place.client.result(run)
+
+    async def printed(*words: str) -> str:
+        assert await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)]) == 0
+        return capsys.readouterr().out
+
+    line = "main/item-1 (in/empty.csv) failed, no invocation: the file 'in/empty.csv' is empty"
+    assert line in (await printed("show", run)).splitlines()
+    assert line in (await printed("export", run)).splitlines()
+    assert line in html.unescape(await printed("export", run, "--format", "html"))
+    for words in (("show", run, "--json"), ("export", run, "--format", "json")):
+        record = json.loads(await printed(*words))
+        assert [item["item"] for item in record["items"]] == ["in/empty.csv", "n01"]
+        assert record["items"][0]["error"]["message"] == "the file 'in/empty.csv' is empty"
+        assert [one["path"] for one in record["invocations"]] == ["main/item-2"]
+    (bad, _) = csv.DictReader(io.StringIO(await printed("export", run, "--format", "csv"), newline=""))
+    assert (bad["item"], bad["file"], bad["status"]) == ("in/empty.csv", "empty.csv", "failed")
 
 
 async def test_what_failed_is_done_again_by_itself(place: Place) -> None:

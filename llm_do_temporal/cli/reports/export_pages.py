@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from llm_do_temporal.cli.reports.costs import cost_lines, price
 from llm_do_temporal.cli.reports.export import Exported, as_text, block_of, invocation_heading, verdict_line
-from llm_do_temporal.cli.terminal.run_picture import totals_line
+from llm_do_temporal.cli.terminal.run_picture import item_lines, totals_line
 from llm_do_temporal.cli.text import visible_block, visible_line, visible_source
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.redaction.shown_names import shown_value
@@ -82,14 +82,14 @@ def facts(exported: Exported) -> str:
 
 
 def tree_lines(exported: Exported) -> list[str]:
-    """Return a line for each invocation; callees are indented below their caller."""
+    """Return a line for each invocation, callees indented below their caller, and for each item that has none."""
     view = exported.view
     lines: list[str] = []
     for node in view.ordered:
         why = f": {node.error}" if node.error else ""
         spent = f"{node.turns} turns, {price(node.usage)}, {price(view.total_of(node))} in total"
         lines.append(visible_line(f"{'  ' * node.depth}{node.path} ({node.definition}) {node.status}, {spent}{why}"))
-    return lines
+    return [*lines, *item_lines(view)]
 
 
 def _approval(question: Question) -> list[str]:

@@ -21,7 +21,7 @@ from llm_do_temporal.cli.output import (
     usage_json,
 )
 from llm_do_temporal.cli.tables import clock
-from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
+from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, item_lines, render_run, state_of
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.record.facts import RunFacts
@@ -86,6 +86,7 @@ def render_record(
     if story is not None and not story.facts.is_told_by_task:
         parts += _block("prompt", story.facts.prompt)
     parts.append(render_run(view, now))
+    parts += [Text(line, style="red") for line in item_lines(view)]
     if story is not None:
         parts += [*_result(story.facts), *_files(story)]
     lacks = [f"  {node.path}  {one}" for node in view.ordered for one in node.without]
@@ -135,6 +136,7 @@ def record_json(
         **cost_json(view.usage),
         "models": _models_json(view.by_model),
         "invocations": [_node_json(view, node) for node in view.ordered],
+        **({"items": [item.as_json() for item in view.items.values()]} if view.items else {}),
         "approvals": [_decided_json(event) for event in decided] + [_pending_json(one) for one in view.pending],
     }
 

@@ -81,6 +81,14 @@ def render_end(view: RunView, now: datetime) -> RenderableType:
     return render_run(view, now, with_lacks=True)
 
 
+def item_lines(view: RunView) -> list[str]:
+    """Return a line for each item of a batch that has no invocation and gets none: its place, name, state and error."""
+    found = [
+        (item, "" if item.error is None else f": {item.error['message']}") for item in view.items_without_invocation
+    ]
+    return [visible_line(f"{item.path} ({item.name}) {item.status}, no invocation{why}") for item, why in found]
+
+
 def _bar(ended: int, total: int, words: str) -> RenderableType:
     row = Table.grid(padding=(0, 1))
     row.add_row(ProgressBar(total=total, completed=ended, width=_BAR_WIDTH), Text(words))

@@ -123,7 +123,9 @@ def _of_items(run: str, facts: RunFacts) -> dict[str, ShownResult]:
         item = Item(given.name, item_path(number))
         if given.unusable:
             item.fail("UsageError", given.unusable)
-        files = tuple(file.path for file in given.attachments)
+        # Of a file that cannot be used there is no attachment; the item has its name.
+        named = [given.name.rpartition("/")[2]] if given.unusable else []
+        files = tuple(named or [file.path for file in given.attachments])
         results[f"{run}/{item.path}"] = ShownResult(item, files, given.prompt or given.input)
     return results
 

@@ -385,6 +385,13 @@ class RunView:
         return found
 
     @property
+    def items_without_invocation(self) -> list[Item]:
+        """Items of a batch that `ordered` lacks and that nothing begins any more, like those of unusable files."""
+        known = {node.workflow_id for node in self.nodes.values() if node.path}
+        is_over = self.status != "running"
+        return [one for name, one in self.items.items() if name not in known and (is_over or not one.is_open)]
+
+    @property
     def delegations(self) -> tuple[int, int]:
         """Delegations that have ended, and all that were started."""
         below = [node for node in self.nodes.values() if not node.is_root]
