@@ -292,7 +292,7 @@ class RemoteClient:
         return _read(ExperimentComparison, await self._ask("GET", "/comparison", params={"one": one, "other": other}))
 
     async def files(self, run: str) -> list[RunFile]:
-        """Return the files that the run was given, and that its file tools have written."""
+        """Return the files that the run was given, and that its file tools and reviews have written."""
         return _read(list[RunFile], await self._ask("GET", f"{_path(run)}/files"))
 
     async def file(self, run: str, file: RunFile) -> bytes:

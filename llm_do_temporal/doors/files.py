@@ -1,4 +1,4 @@
-"""Files of runs for programs: those that a run was given, and those that its file tools have written."""
+"""Files of runs for programs: those that a run was given, and those that its file tools and reviews have written."""
 
 from __future__ import annotations
 

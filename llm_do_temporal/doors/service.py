@@ -236,7 +236,7 @@ class DoorService:
         return tail if tail is None or remove_keys(tail.text) == tail.text else None
 
     async def files(self, who: Principal, run: str) -> list[RunFile]:
-        """Return the files that the run was given, and that its file tools have written."""
+        """Return the files that the run was given, and that its file tools and reviews have written."""
         await self.readable(who, run)
         return await list_files(self.client, run)
 

@@ -125,8 +125,8 @@ class RequestApprovalInput(Message):
     """Version of `identity` and `digest`; EARLIER_VERSION if an earlier version asked."""
     reason: str = ""
     again: str = Field(default="", exclude_if=is_empty)
-    """Id of the approval that was given to the same call, which was not carried out because something had changed
-    since; empty: it is the first about this call."""
+    """Id of the approval that was given to the same call, or to changes of the same review, and that was not carried
+    out: `reason` says why; empty: it is the first about this."""
     account: str | None = None
     """Account whose limit was reached, for the question at a limit; empty for the run's. None for other questions."""
     approvers: tuple[str, ...] = ()
@@ -336,8 +336,7 @@ class Approval(Message):
     undone: tuple[UndoneDecision, ...] = Field(default=(), exclude_if=is_empty)
     """Decisions that were taken back, the newest KEPT_UNDONE."""
     again: str = Field(default="", exclude_if=is_empty)
-    """Id of the approval that asks about the same call again, because something had changed since this one was shown:
-    the call was not carried out. Empty: none does."""
+    """Id of the approval that asks again because what this one agreed to was not carried out; empty: none does."""
 
     @property
     def is_held(self) -> bool:

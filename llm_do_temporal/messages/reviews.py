@@ -221,6 +221,17 @@ class CommitChangesInput(Message):
     """People who accepted, for the git commit."""
 
 
+class CommittedFile(Message):
+    """File that a commit has made or changed."""
+
+    path: str
+    """Path below the workshop."""
+    bytes: int
+    sha256: Digest
+    created: bool = Field(default=False, exclude_if=is_zero)
+    """Whether nothing was at its path before."""
+
+
 class CommittedChanges(Message):
     """Result of `commit_changes`."""
 
@@ -231,3 +242,7 @@ class CommittedChanges(Message):
     """Paths that somebody else has changed meanwhile, with the reason; at most 50."""
     commit: str = ""
     """Name of the git commit; empty where files were changed."""
+    files: tuple[CommittedFile, ...] = Field(default=(), exclude_if=is_empty)
+    """Files of the workshop that were made or changed, at most 500; none for a git commit."""
+    more_files: int = Field(default=0, exclude_if=is_zero)
+    """Number of further files."""

@@ -173,6 +173,7 @@ of different invocations in another order than a later one does.
 | `call.anew` | of a fork: `reason` why a recorded call is carried out again |
 | `call.failed` | `tool`, `call`, `reason`: what the model is told of a call that was refused, rejected or failed |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity`; when failed `error` |
+| `activity.completed` of a review's commit | `note`, where it has not made all changes, or made them in git |
 | `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest`; `again`: the approval that it follows |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
@@ -219,7 +220,8 @@ ends.
 invocation), `section`, `changes_digest`, `branch`, `counts`, `check` (`command`, `exit_code`, `output`, `problem`,
 `passed`; or null), `answer` (what approving agrees to: the arguments of the question), `verdict`, and `changes`. A
 change has `path`, `old_path` (of a renamed file), `kind` (`added`, `modified`, `mode`, `deleted`, `renamed`),
-`conflict` (why it cannot simply be made, or null), `key` (another one as soon as the change is), `author`
+`conflict` (why it cannot simply be made, or null), `changed_since` (what others have changed since the review was
+asked, where the workshop's folder is here, or null), `key` (another one as soon as the change is), `author`
 (`invocation`, `turn`), `base` and `now` (`kind`, `mode`, `bytes`, `sha256`, `target`; null where nothing is),
 `preview` (`text`, `image`, `pdf`, `binary`, `link`, `folder`: by the bytes, not by the name), `media_type`, `problem`
 (why its lines are not here, as with files of more than 2 MiB), `is_divisible` (whether parts of it can be accepted)
@@ -249,7 +251,7 @@ to go on, or null.
 `show --json` is one object: `run`, `task` (the first line of the prompt, or else the input in short), `prompt`,
 `input`, `output`,
 `truncated` (where the answer that is the output was cut: `length` or `content_filter`), `files`
-(`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
+(`given`, and `written`: those that file tools and reviews have written, each with `path`, `bytes`, `by`, `created` and `at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
 `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was

@@ -21,6 +21,7 @@ from llm_do_temporal.messages.reviews import (
     ChangeCounts,
     CommitChangesInput,
     CommittedChanges,
+    CommittedFile,
     PreparedReview,
     PrepareReviewInput,
     ReviewSection,
@@ -34,7 +35,7 @@ from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer
 from llm_do_temporal.policy.layers.changes import LayerChange
 from llm_do_temporal.policy.layers.hunks import file_hunks
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode
+from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind
 from llm_do_temporal.policy.layers.review import ReviewManifest, sections_of
 from llm_do_temporal.policy.layers.rounds.branches import for_git, worked_on
 from llm_do_temporal.policy.layers.rounds.rebase import Rebase, rebased
@@ -46,12 +47,15 @@ from llm_do_temporal.sandbox.layers.commit import LayerCommit, check_sections
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.git_branch import GitBranch, repository_of
 from llm_do_temporal.sandbox.layers.git_files import GitFiles, GitRepository
+from llm_do_temporal.sandbox.layers.journal import CommitOutcome
 from llm_do_temporal.storage.blobs import BlobStore
 
 MAX_CONFLICTS = 1_000
 """Most conflicts that a section names to the desk; the manifest has them all."""
 MAX_TOLD = 50
 """Most conflicts that a commit names."""
+MAX_FILES = 500
+"""Most files that a commit names."""
 
 
 class ReviewActivities:
@@ -131,10 +135,13 @@ class ReviewActivities:
             outcome = commit.commit(
                 layer, key=asked.key, reviewed=asked.digest, sections=asked.sections, workers=asked.workers
             )
+            files = _files_of(layer, outcome) if outcome.committed else []
             return CommittedChanges(
                 committed=outcome.committed,
                 paths=outcome.paths,
                 conflicts=tuple(str(conflict) for conflict in outcome.conflicts[:MAX_TOLD]),
+                files=tuple(files[:MAX_FILES]),
+                more_files=len(files[MAX_FILES:]),
             )
 
     def _over_files(self, layer: Layer) -> Rebase:
@@ -276,6 +283,16 @@ def _section(manifest: ReviewManifest, section: Section) -> ReviewSection:
         counts=ChangeCounts(**kinds),
         conflicts=_first(manifest.conflicts_of(section)),
     )
+
+
+def _files_of(layer: Layer, outcome: CommitOutcome) -> list[CommittedFile]:
+    """Return the files that a commit of this layer has made or changed."""
+    left = {conflict.path for conflict in outcome.conflicts}
+    return [
+        CommittedFile(path=path, bytes=one.now.bytes, sha256=one.now.sha256, created=one.base is None)
+        for path, one in layer.changes.items()
+        if one.now is not None and one.now.kind is NodeKind.FILE and path not in left
+    ]
 
 
 def _first(paths: Iterable[str]) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def _words(event: ViewEvent) -> str:
         said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
         return f"{data.get('tool')} refused or failed: {said}"
     if kind == "activity":
-        return f"{what}: {data.get('what')}" + (f": {data['error']}" if data.get("error") else "")
+        more = data.get("error") or data.get("note")
+        return f"{what}: {data.get('what')}" + (f": {more}" if more else "")
     if event.type == "desk.changed":
         return f"waits for a person: {', '.join(data.get('pending') or []) or 'nothing'}"
     why = data.get("error") or ""

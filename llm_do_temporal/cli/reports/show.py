@@ -163,6 +163,8 @@ def _files(story: Story) -> list[RenderableType]:
         f"{'made   ' if one.created else 'changed'}  {one.place.path}  {one.bytes:,} bytes, by {one.by}"
         for one in story.files
     ]
+    if story.more_files:
+        lines.append(f"… {story.more_files:,} more, made by reviews: `review` has them all")
     if not lines:
         return []
     return [Text("files", style="bold"), *(Text(f"  {visible_line(line, _PIPE_WIDTH)}") for line in lines)]
@@ -220,7 +222,7 @@ def _decision_line(event: ViewEvent) -> str:
     who = data.get("by") or "somebody"
     who += f" via {data['via']}" if data.get("via") else ""
     note = f" ({data['note']})" if data.get("note") else ""
-    note += "; not carried out: something had changed, asked again" if data.get("carried_out") is False else ""
+    note += "; not carried out, asked again" if data.get("carried_out") is False else ""
     when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
     waited = data.get("waited_seconds")
     source = f" from {data['source']}" if data.get("source") else ""

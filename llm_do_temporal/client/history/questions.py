@@ -135,7 +135,7 @@ class Question:
 
 def undone_words(again: str) -> str:
     """Return the words for a call that was agreed to and not carried out; `again` is the approval that asks again."""
-    return f"not carried out: something has changed since it was shown; {again} asks again"
+    return f"not carried out: {again} asks again, and says why"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Files that invocations have written with the file tools, as the effects in their histories tell.
+"""Files that invocations have written with the file tools, or by a review, as the effects in their histories tell.
 
-What commands and Python tools write is in no history.
+What commands and Python tools write outside of a review is in no history.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.history.events import read_chain
 from llm_do_temporal.client.history.payloads import first_object, read_message
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
+from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
+from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import workflow_id_of
+from llm_do_temporal.policy.files.input_paths import WORKSHOP
 from llm_do_temporal.policy.files.sandbox import Place, check_readable
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
@@ -32,7 +35,7 @@ _CHANGES: dict[str, type[WriteFileInput | EditFileInput]] = {
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """File that a call of a file tool has written, as it was left by the last such call."""
+    """File that a call of a file tool, or a review, has written, as it was left by the last of them."""
 
     place: Place
     bytes: int
@@ -52,13 +55,17 @@ class FileReader:
         """`path` is the invocation's position in the tree."""
         self.found: list[WrittenFile] = []
         """Files in the order in which they were written; one that was written twice stands here twice."""
+        self.more = 0
+        """Files that reviews have made besides these, and that the histories do not name."""
         self._path = path
         self._writes: dict[int, Place] = {}
+        self._commits: set[int] = set()
 
     def take(self, event: HistoryEvent) -> None:
         """Take in the next event."""
         if event.HasField("workflow_execution_started_event_attributes"):
             self._writes.clear()
+            self._commits.clear()
         scheduled = event.activity_task_scheduled_event_attributes
         kind = _CHANGES.get(scheduled.activity_type.name)
         if kind is not None:
@@ -67,13 +74,27 @@ class FileReader:
             if given is not None and given.layer is None:
                 self._writes[event.event_id] = Place(mount=given.mount, relative=given.relative, path=given.path)
             return
+        if scheduled.activity_type.name == COMMIT_CHANGES.name:
+            self._commits.add(event.event_id)
         completed = event.activity_task_completed_event_attributes
+        if completed.scheduled_event_id in self._commits:
+            self._take_commit(completed.result.payloads, event.event_time.ToDatetime(UTC))
+            return
         place = self._writes.pop(completed.scheduled_event_id, None)
         change = None if place is None else read_message(FileChange, first_object(completed.result.payloads))
         if place is not None and change is not None:
             at = event.event_time.ToDatetime(UTC)
             after = None if change.seen is None else change.seen.after
             self.found.append(WrittenFile(place, change.bytes, self._path, at, change.created, after))
+
+    def _take_commit(self, result: Sequence[Payload], at: datetime) -> None:
+        made = read_message(CommittedChanges, first_object(result))
+        if made is None:
+            return
+        self.more += made.more_files
+        for one in made.files:
+            place = Place(mount=WORKSHOP, relative=one.path, path=f"/{one.path}")
+            self.found.append(WrittenFile(place, one.bytes, self._path, at, one.created, one.sha256))
 
 
 def last_written(files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:

@@ -45,6 +45,11 @@ class Story:
         """The files that all invocations have written so far."""
         return last_written([file for reader in self._files.values() for file in reader.found])
 
+    @property
+    def more_files(self) -> int:
+        """Number of files that reviews have made besides these, and that the histories do not name."""
+        return sum(reader.more for reader in self._files.values())
+
     def take(self, workflow_id: str, event: HistoryEvent) -> None:
         """Take in the next event of the workflow with this id."""
         path = workflow_id.removeprefix(f"{self._run}/") if workflow_id != self._run else ENTRY_PATH

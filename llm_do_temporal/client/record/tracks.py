@@ -61,6 +61,8 @@ class Track:
     """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
     ignored: tuple[str, ...] = ()
     """Reasons why signals to its run were ignored."""
+    more_files: int = 0
+    """Files that reviews have made besides `files`, and that the histories do not name."""
 
 
 class Tracks:
@@ -157,7 +159,8 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
     files = last_written([file for part in parts for file in part.files.found])
     read_from = parts[0].begin if parts and parts[0].before is not None else None
     without = tuple(dict.fromkeys(one for part in parts for one in part.without))
-    return Track(periods, files, read_from, without, tuple(one for part in parts for one in part.ignored))
+    more, ignored = sum(part.files.more for part in parts), tuple(one for part in parts for one in part.ignored)
+    return Track(periods, files, read_from, without, ignored, more)
 
 
 def _period(span: ReadableSpan) -> Period | None:

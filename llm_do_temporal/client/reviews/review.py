@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,6 +39,8 @@ class ReviewChange:
     change: LayerChange
     conflict: str = ""
     """Reason why it cannot simply be made, as somebody else has changed the path meanwhile; empty: none."""
+    moved: str = ""
+    """Reason why it could not be made now, as somebody else has changed the path since it was asked; empty: none."""
 
     @property
     def path(self) -> str:
@@ -65,6 +67,7 @@ class ReviewChange:
             "old_path": change.old_path,
             "kind": change.kind.value,
             "conflict": self.conflict or None,
+            "changed_since": self.moved or None,
             "key": self.key,
             "author": {"invocation": author.invocation, "turn": author.turn},
             **{name: _node_json(node) for name, node in (("now", change.now), ("base", change.base))},
@@ -103,6 +106,9 @@ class Review:
     shown: ShownReview
     manifest: ReviewManifest
     contents: ReviewContents
+    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Reasons by path, of the paths that somebody else has changed since this was asked; empty where nobody has looked:
+    see `staleness`."""
 
     @property
     def section(self) -> Section:
@@ -122,7 +128,8 @@ class Review:
     @cached_property
     def changes(self) -> tuple[ReviewChange, ...]:
         """Changes in the order of their paths."""
-        return tuple(ReviewChange(one, self._conflict(one)) for one in self.manifest.changes(self.section))
+        found = self.manifest.changes(self.section)
+        return tuple(ReviewChange(one, _reason(self.conflicts, one), _reason(self.moved, one)) for one in found)
 
     @cached_property
     def by_path(self) -> dict[str, ReviewChange]:
@@ -260,8 +267,9 @@ class Review:
     def _paths(self) -> list[str]:
         return sorted(self.by_path)
 
-    def _conflict(self, change: LayerChange) -> str:
-        return next((self.conflicts[path] for path in change.paths if path in self.conflicts), "")
+
+def _reason(reasons: Mapping[str, str], change: LayerChange) -> str:
+    return next((reasons[path] for path in change.paths if path in reasons), "")
 
 
 def _single(name: str, found: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ view, a view after the fact, and totals; it needs no worker service.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
@@ -22,17 +23,21 @@ from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_
 from llm_do_temporal.client.history.lacks import Lacks, warnings_of
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.origins import LookUps, ReusedStep, origin_of_turn
-from llm_do_temporal.client.history.payloads import decode_json, first_object, shortened
+from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message, shortened
 from llm_do_temporal.client.history.request_parts import RequestParts, asked_calls, failed_calls
 from llm_do_temporal.client.views.items import Item, counts_of
-from llm_do_temporal.messages.activities import REQUEST_MODEL
+from llm_do_temporal.messages.activities import COMMIT_CHANGES, REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
+from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models.ids import read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
+
+_MOST_CONFLICTS = 5
+"""Conflicts of a commit that an event names."""
 
 
 class EventOrder(NamedTuple):
@@ -104,6 +109,8 @@ class Node:
     """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
     None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
+    _commits: set[int] = field(default_factory=set[int])
+    """Commits of reviews, by the ids of the events that began them."""
     _missing: Lacks = field(default_factory=Lacks, repr=False)
     _beginnings: Beginnings = field(default_factory=Beginnings, repr=False)
     _requests: RequestParts = field(default_factory=RequestParts, repr=False)
@@ -219,6 +226,8 @@ class Node:
         summary = _summary(event) or name
         self.doing[event.event_id] = summary
         told = [self._say("call.failed", at, **failed) for failed in failed_calls(self._requests.take(event))]
+        if name == COMMIT_CHANGES.name:
+            self._commits.add(event.event_id)
         if name == REQUEST_MODEL.name:
             self._models[event.event_id] = self._asked_model(event)
             return [*told, self._say("turn.started", at, turn=self.turns + 1)]
@@ -231,7 +240,8 @@ class Node:
         label = self._done(attributes.scheduled_event_id)
         model = self._models.get(attributes.scheduled_event_id)
         if model is None:
-            return [self._say("activity.completed", at, what=label)]
+            note = _commit_note(attributes.result.payloads) if attributes.scheduled_event_id in self._commits else ""
+            return [self._say("activity.completed", at, what=label, **({"note": note} if note else {}))]
         response = first_object(attributes.result.payloads)
         parts = cast("list[dict[str, Any]]", response.get("parts") or [])
         asked = asked_calls(parts)
@@ -409,6 +419,17 @@ def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
         return CalledTemplate.model_validate(invocation.get("template")).model_dump()
     except ValidationError:
         return None
+
+
+def _commit_note(result: Sequence[Payload]) -> str:
+    """Return what a commit has not made, or the git commit that it has; empty where it has made all of its changes."""
+    made = read_message(CommittedChanges, first_object(result))
+    if made is None or not (made.conflicts or made.commit):
+        return ""
+    conflicts = "; ".join(made.conflicts[:_MOST_CONFLICTS])
+    if not made.committed:
+        return f"nothing was made, for others have changed files meanwhile: {conflicts}"
+    return f"not made: {conflicts}" if conflicts else f"commit {made.commit[:12]}"
 
 
 def _digest(request: dict[str, Any]) -> str | None:

@@ -97,7 +97,7 @@ async def follow_run(
 
 @router.get("/runs/{run}/files")
 async def list_files_of_run(service: Service, caller: Caller, run: RunId) -> list[RunFile]:
-    """List the files that a run was given, and that its file tools have written."""
+    """List the files that a run was given, and that its file tools and reviews have written."""
     return await service.files(caller, run)
 
 

@@ -312,7 +312,7 @@ class AskedQuestion(ResponseValue):
     reason: str = ""
     """Why people are asked."""
     asks_again: str = ""
-    """Id of an approval of the same call, which was not carried out because something had changed; empty: none."""
+    """Id of an approval of the same call or review, which was not carried out: `reason` says why; empty: none."""
     asked_again: str = ""
     """Id of the question that asks again because this one's call was not carried out; empty: none does."""
     asked_at: AwareDatetime

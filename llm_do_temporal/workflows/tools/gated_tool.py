@@ -41,7 +41,7 @@ class ToolQuestion:
     review: ShownReview | None = None
     """Review of changes that is asked for; None for any other question."""
     again: str = ""
-    """Id of the approval that was given to the same call, which was not carried out; empty: it is the first."""
+    """Id of the approval that was given to the same call or review, and not carried out; empty: it is the first."""
 
     @property
     def identity(self) -> str:

@@ -163,7 +163,13 @@ def test_all_that_was_shown_is_committed(any_desk: Desk) -> None:
     assert (settled.digest, settled.words, settled.rejected_paths) == (prepared.digest, "", 0)
     assert (settled.accepted_paths, settled.kept) == (7, CarriedLayer())
     committed = desk.commit(settled)
-    assert committed == CommittedChanges(committed=True, paths=7)
+    assert (committed.committed, committed.paths, committed.conflicts) == (True, 7, ())
+    files = [(one.path, one.bytes, one.created) for one in committed.files]
+    assert files == [
+        ("files/a.txt", len(NEW), False),
+        ("files/new/n.txt", 3, True),
+        ("files/renamed.txt", 2, True),
+    ]
     assert (desk.text("files/a.txt"), desk.text("files/new/n.txt"), desk.text("files/renamed.txt")) == (
         NEW,
         "new",

@@ -68,7 +68,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
 
         @asynccontextmanager
         async def opened(*_: object) -> AsyncGenerator[Any]:
-            yield SimpleNamespace(client=client)
+            yield SimpleNamespace(client=client, workshop=None)
 
         monkeypatch.setattr(session, "opened", opened)
         done: object = app(["review", "run-1", *arguments], exit_on_error=False, result_action="return_value")

@@ -18,6 +18,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from rich.text import Text
 
@@ -74,7 +75,8 @@ async def review(
     options.check(digest)
     async with opened(location, "decision") as session:
         client = session.client
-        found = _chosen(await client.reviews(run), run, approval, section, digest or "")
+        known = _chosen(await client.reviews(run), run, approval, section, digest or "")
+        found = await _as_now(known, session.workshop)
         if options.answers:
             if diff or why or as_json or paths:
                 raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
@@ -90,6 +92,13 @@ async def review(
         else:
             _show_overviews(found, location)
     return 0
+
+
+async def _as_now(reviews: Sequence[Review], workshop: Path | None) -> list[Review]:
+    """Return the reviews with what has changed since they were asked, where the workshop's folder is here."""
+    from llm_do_temporal.client.reviews.staleness import compared
+
+    return [await asyncio.to_thread(compared, one, workshop) for one in reviews]
 
 
 def _chosen(

@@ -76,6 +76,9 @@ def head_lines(review: Review, width: int) -> list[Text]:
         count = len(review.conflicts)
         words = f"{count:,} {'path was' if count == 1 else 'paths were'} changed by somebody else meanwhile"
         lines += wrapped(Text(f"  {words}; they are accepted only by name", style="red"), width)
+    if moved := sum(bool(change.moved) for change in review.changes):
+        words = f"{moved:,} {'path has' if moved == 1 else 'paths have'} changed since this was asked"
+        lines += wrapped(Text(f"  {words}: whoever accepts anything is asked again", style="red"), width)
     return [*lines, *check_lines(shown.check, width)]
 
 
@@ -188,6 +191,8 @@ def change_head(change: ReviewChange, diff: ShownDiff, width: int) -> list[Text]
     lines += indented(Text(", ".join(facts), style="dim"), width, 2)
     if change.conflict:
         lines += indented(Text(f"conflict: {visible_line(change.conflict, 300)}", style="red"), width, 2)
+    if change.moved:
+        lines += indented(Text(f"changed since it was asked: {change.moved}", style="red"), width, 2)
     if diff.problem:
         lines += indented(
             Text(f"{'not all is' if diff.hunks else 'not'} shown: {visible_line(diff.problem, 300)}", style="yellow"),
@@ -227,6 +232,8 @@ def _row(row: ReviewFolder | ReviewChange, parent: str, depth: int, width: int, 
         line.append(old).append(f"  {', '.join(_facts(row, shown))}", style="dim")
         if row.conflict:
             line.append("  conflict", style="red")
+        if row.moved:
+            line.append("  changed since", style="red")
     line.truncate(max(width, 1), overflow="ellipsis")
     return line
 

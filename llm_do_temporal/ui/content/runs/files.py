@@ -1,4 +1,4 @@
-"""Files of a run: those that it was given, and those that its file tools have written, with where to see them."""
+"""Files of a run: those that it was given, and those that file tools and reviews have written, with their addresses."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class RunFiles:
 
     given: tuple[FileLine, ...]
     written: tuple[FileLine, ...]
+    more: int
+    """Files that reviews have made besides these, and that the histories do not name."""
     unread: int
     """Invocations whose files are not known here, as their histories were not read."""
 
@@ -52,6 +54,7 @@ def files_of(run: str, facts: RunFacts, tracks: Sequence[Track], size: int, work
     return RunFiles(
         tuple(_given(run, one, workshop) for one in given.values()),
         tuple(_written(run, one, workshop) for one in written),
+        sum(track.more_files for track in tracks),
         max(0, size - whole),
     )
 

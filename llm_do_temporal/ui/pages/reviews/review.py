@@ -19,6 +19,7 @@ from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.desk import check_answer
 from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.client.reviews.staleness import compared
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS
@@ -186,10 +187,12 @@ async def _contents(request: Request, question: Question, step: ReviewStep) -> d
     """Return the part of the review that is shown, or the reason why none can be."""
     try:
         opened = step.opened or await opened_review(request, question)
+        review = await asyncio.to_thread(compared, opened.review, request.app.state.settings.workshop)
+        opened = replace(opened, review=review)
         choice, part = await asyncio.to_thread(_part, opened, step)
     except LlmDoError as error:
-        return {"part": None, "unreadable": _told(error), "conflicts": {}, "draft": "", "keeps": False}
-    shown = {"part": part, "unreadable": "", "conflicts": opened.review.conflicts}
+        return {"part": None, "unreadable": _told(error), "conflicts": {}, "moved": {}, "draft": "", "keeps": False}
+    shown = {"part": part, "unreadable": "", "conflicts": review.conflicts, "moved": review.moved}
     return shown | {"draft": choice.draft().model_dump_json(), "keeps": choice.rest == "keep"}
 
 

@@ -122,6 +122,8 @@ class _Round:
     answers."""
     has_asked: bool = False
     """Whether a person was asked at all."""
+    agreed_in: dict[Section, str] = field(default_factory=dict[Section, str])
+    """Id by section of the approval that was given last: it came to nothing where the section is asked about again."""
     agreed: str = ""
     """Digest of the changes that were accepted, though they do not pass the check, and are shown so now."""
 
@@ -192,7 +194,8 @@ class LayerReview:
                         self._accepted(tool)
                 self._layer.settle(settled.kept, settled.workers)
                 return _outcome(committed, settled)
-            state = _Round(reason=f"the files have changed meanwhile: {'; '.join(committed.conflicts[:5])}")
+            why = f"the files have changed meanwhile: {'; '.join(committed.conflicts[:5])}"
+            state = _Round(reason=why, agreed_in=state.agreed_in)
             prepared = None
         raise EffectFailed(
             f"the changes were not made: {MOST_ROUNDS} times people were asked, and each time something was in the way",
@@ -303,6 +306,8 @@ class LayerReview:
             state.has_asked = True
             why = "; ".join(text for text in (state.reason, reason) if text)
             verdict = await self._desk.ask(_SubmittedChanges(), question, reason=why, terms=judged.terms)
+            is_agreed = verdict.decision is not DecisionKind.REJECT
+            state.agreed_in[section.section] = verdict.approval if is_agreed else ""
             try:
                 return _section_answer(section, verdict)
             except DecisionRefused as refused:
@@ -327,6 +332,7 @@ class LayerReview:
             _summary(section, self._layer.state.reviews),
             circumstances=digest_of([state.unusable, shown.model_dump(mode="json")]),
             review=shown,
+            again=state.agreed_in.get(section.section, ""),
         )
 
 
