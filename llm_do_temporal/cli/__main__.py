@@ -74,7 +74,10 @@ def _check_text(tokens: Sequence[str]) -> None:
     """Raise UsageError for an argument that is not UTF-8: no message can carry it."""
     for token in tokens:
         if any("\ud800" <= character <= "\udfff" for character in token):
-            raise UsageError(f"the argument {token[:80]!a} is not UTF-8 text")
+            raise UsageError(
+                f"the argument {token[:80]!a} is not UTF-8 text",
+                next_step="Type it in UTF-8; if it is the name of a file, rename the file.",
+            )
 
 
 def _fail(error: LlmDoError) -> int:

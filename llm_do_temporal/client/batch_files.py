@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from llm_do_temporal.client.batches import attached
 from llm_do_temporal.client.embedded.server import state_folder
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
@@ -68,7 +69,7 @@ def _of_now(
     item: BatchItem, file: Path, attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]
 ) -> tuple[BatchItem, str]:
     try:
-        attachments = attach([file])
+        attachments = attached(item.name, file, attach)
     except UsageError as error:
         if item.unusable:
             return item.model_copy(update={"unusable": error.message}), f"still cannot be used: {error.message}"

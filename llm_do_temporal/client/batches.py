@@ -170,9 +170,18 @@ def _item_of_file(name: str, file: Path, attach: Attach) -> BatchItem:
     if plain != name:
         return BatchItem(name=plain, unusable=f"the name of '{plain}' is not UTF-8; rename the file")
     try:
-        return BatchItem(name=name, attachments=attach([file]))
+        return BatchItem(name=name, attachments=attached(name, file, attach))
     except UsageError as error:
         return BatchItem(name=name, unusable=error.message)
+
+
+def attached(name: str, file: Path, attach: Attach) -> tuple[Attachment, ...]:
+    """Return the file of an item as its attachment. Raises UsageError, which has the item's name and no path of this
+    machine: it stands in the history."""
+    try:
+        return attach([file])
+    except UsageError as error:
+        raise UsageError(error.message.replace(str(file), name), next_step=error.next_step) from error
 
 
 def _note(item: BatchItem) -> str:

@@ -9,8 +9,11 @@ from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
+from llm_do_temporal.policy.files.contents import real_type
 from llm_do_temporal.policy.files.encodings import NotText, given_text
 from llm_do_temporal.storage.snapshots import bytes_of
+
+_TEXT = "text/plain"
 
 
 def read_given(path: Path, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
@@ -45,5 +48,11 @@ def read_stream(file: BinaryIO, what: str, *, most: int = MAX_VALUE_BYTES) -> st
     try:
         text = given_text(data)
     except NotText as error:
+        real = real_type(data, _TEXT)
+        if real != _TEXT:
+            raise UsageError(
+                f"{what} cannot be read: it is no text, its content is {real}",
+                next_step="Save it as text in UTF-8 in the program that it is of.",
+            ) from error
         raise UsageError(f"{what} cannot be read: {error}", next_step=error.next_step) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")

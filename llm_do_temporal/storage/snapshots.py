@@ -213,7 +213,7 @@ def _open_host_file(path: Path, shown: str) -> BinaryIO:
         # Without O_NONBLOCK, opening a fifo waits for somebody to write to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise UsageError(f"there is no file '{shown}'; check the path given with --attach") from None
+        raise UsageError(f"there is no file '{shown}'; check its path") from None
     except OSError as error:
         raise UsageError(f"the file '{shown}' cannot be opened: {error.strerror}") from error
     mode = os.fstat(descriptor).st_mode

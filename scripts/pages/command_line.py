@@ -251,7 +251,8 @@ to go on, or null.
 `show --json` is one object: `run`, `task` (the first line of the prompt, or else the input in short), `prompt`,
 `input`, `output`,
 `truncated` (where the answer that is the output was cut: `length` or `content_filter`), `files`
-(`given`, and `written`: those that file tools and reviews have written, each with `path`, `bytes`, `by`, `created` and `at`),
+(`given`, and `written`: those that file tools and reviews have written, each with `path`, `bytes`, `by`, `created` and
+`at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
 `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was

@@ -10,7 +10,7 @@ from temporalio.client import WorkflowFailureError
 
 from llm_do_temporal.client.evaluations.listings import find_experiment, list_experiments
 from llm_do_temporal.client.evaluations.records import read_listed
-from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.errors import ModelFailed, UsageError
 from llm_do_temporal.testing import ScriptedModel, fails, scripted
 from tests.support.evaluations.begun import evaluated
 from tests.support.runs.parked import write_call
@@ -28,6 +28,14 @@ def judged(place: Place) -> ScriptedModel:
     judge = scripted({"good": True, "reason": "it greets"})
     place.worker("judge", judge, output_schema=JUDGE_SCHEMA)
     return judge
+
+
+async def test_a_file_that_cannot_be_attached_is_named_with_its_case_and_no_path_of_the_host(place: Place) -> None:
+    place.worker("main", scripted("Hello!"))
+    place.write("empty.csv", "")
+    with pytest.raises(UsageError) as raised:
+        await evaluated(place, cases=[{"name": "ada", "inputs": "x", "attachments": ["empty.csv"]}])
+    assert raised.value.message == "case 'ada': the file 'empty.csv' is empty; attach one with content"
 
 
 async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place: Place) -> None:

@@ -180,10 +180,14 @@ def _attach(spec: EvaluationSpec, worker: LocalWorker, root: Path) -> dict[str, 
     found: dict[str, Attachment] = {}
     for case in spec.cases:
         paths = [root / path for path in case.attachments]
-        for path in paths:
+        for name, path in zip(case.attachments, paths, strict=True):
             if not path.resolve().is_relative_to(root.resolve()):
-                raise UsageError(f"the file '{path}' of case '{case.id}' leads out of the workshop")
-        found |= dict(zip(case.attachments, worker.attach(paths), strict=True))
+                raise UsageError(f"the file '{name}' of case '{case.id}' leads out of the workshop")
+        try:
+            found |= dict(zip(case.attachments, worker.attach(paths), strict=True))
+        except UsageError as error:
+            why = error.message.replace(f"{root}/", "")
+            raise UsageError(f"case '{case.id}': {why}", next_step=error.next_step) from error
     return found
 
 

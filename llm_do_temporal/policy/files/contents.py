@@ -103,7 +103,7 @@ def file_doubt(data: bytes, declared: str) -> str:
     real = real_type(data, declared)
     if real == declared and kind_of(real) == "text":
         return readable(data)[1]
-    return flaw_of(data, real) or ("" if real == declared else f"its content is {real}, not {declared}")
+    return flaw_of(data, real) or ("" if declared in (real, UNKNOWN) else f"its content is {real}, not {declared}")
 
 
 def _signed(data: bytes, declared: str) -> str | None:

@@ -54,6 +54,15 @@ def test_text_of_wide_characters_without_a_mark_is_refused(
 
 
 @pytest.mark.parametrize("read", READERS)
+def test_an_archive_is_no_text_to_be_converted(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    file = tmp_path / "export.csv"
+    file.write_bytes(b"PK\x03\x04\x14\0\x06\0 [Content_Types].xml xl/workbook.xml \xff")
+    with pytest.raises(UsageError, match=r"export.csv'.* no text, its content is .*spreadsheetml.sheet") as raised:
+        read(file)
+    assert "iconv" not in str(raised.value.next_step)
+
+
+@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("name", ["gone", "a\0b", "folder/"])
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, read: Callable[[Path], object], name: str) -> None:
     (tmp_path / "folder").mkdir()

@@ -98,6 +98,8 @@ def test_a_file_that_may_be_sent_is_doubted_for_its_flaw_or_its_name() -> None:
     assert file_doubt(b"%PDF-1.7", PDF) == CUT
     assert file_doubt(BOX + b"heic", "image/jpeg") == "its content is image/heic, not image/jpeg"
     assert file_doubt(PNG + b"IEND", "image/png") == ""
+    # Nobody has said what it is.
+    assert file_doubt(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 mail", UNKNOWN) == ""
 
 
 @pytest.mark.parametrize(
