@@ -75,8 +75,7 @@ async def review(
     options.check(digest)
     async with opened(location, "decision") as session:
         client = session.client
-        known = _chosen(await client.reviews(run), run, approval, section, digest or "")
-        found = await _as_now(known, session.workshop)
+        found = await _as_now(_chosen(await client.reviews(run), run, approval, section, digest or ""), session.workshop)
         if options.answers:
             if diff or why or as_json or paths:
                 raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
