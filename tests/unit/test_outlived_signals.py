@@ -14,6 +14,8 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from llm_do_temporal.signals import leave_to_forks, outlive_others
 
+signal.signal(int(sys.argv[1]), signal.SIG_DFL)  # a shell has what it starts in the background ignore some
+
 async def main():
     told = asyncio.Queue()
     outlive_others(told.put_nowait)

@@ -75,7 +75,7 @@ async def review(
     options.check(digest)
     async with opened(location, "decision") as session:
         client = session.client
-        found = await _as_now(_chosen(await client.reviews(run), run, approval, section, digest or ""), session.workshop)
+        found = await _as_now(_chosen(await client.reviews(run), run, approval, section, digest), session.workshop)
         if options.answers:
             if diff or why or as_json or paths:
                 raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
@@ -101,11 +101,11 @@ async def _as_now(reviews: Sequence[Review], workshop: Path | None) -> list[Revi
 
 
 def _chosen(
-    reviews: Sequence[Review], run: str, approval: str | None, section: str | None, digest: str
+    reviews: Sequence[Review], run: str, approval: str | None, section: str | None, digest: str | None
 ) -> list[Review]:
     """Return the reviews that wait, of those meant; the last ones that were decided where none waits.
 
-    `digest` is how the digest of what is asked begins.
+    `digest` is how the digest of what is asked begins; None: any.
     """
     if not reviews:
         raise UsageError(
@@ -113,7 +113,7 @@ def _chosen(
             next_step="A run asks for one where its worker or workshop has `review: changes`, or `start --review`.",
         )
     named = [one for one in reviews if approval in (None, one.question.id) and section in (None, one.section.value)]
-    meant = [one for one in named if one.question.request.digest.startswith(digest)]
+    meant = [one for one in named if one.question.request.digest.startswith(digest or "")]
     if not meant:
         known = ", ".join(f"{one.question.id} ({one.section.value})" for one in reviews)
         raise UsageError(f"run '{run}' has no such review; it has {known}")
