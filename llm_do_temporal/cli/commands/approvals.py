@@ -330,7 +330,6 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     run = named.run
     if run is None or named.several.yes or named.several.as_json:
         raise UsageError("name the run: RUN [ID] for one approval, RUN --all for all of a run; or a group: --group KEY")
-    check_digest(named.digest)
     async with opened(location, "decision") as session:
         meant = await _meant(session.client, location, run, named)
         if answer.kind is DecisionKind.MODIFY and answer.args is None:
@@ -382,6 +381,7 @@ async def _asked_again(client: LlmDoClient, run: str, decided: Approval | None) 
 async def _meant(client: LlmDoClient, location: Location, run: str, question: _Named) -> ShownQuestion:
     """Return the question that a decision is about. Raises UsageError where no single one is meant."""
     approval, digest = question.approval, question.digest
+    check_digest(digest)
     shown = last_shown(run)
     if digest is None and approval is not None:
         return next((one for one in shown if one.id == approval), ShownQuestion(approval, ""))
