@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from llm_do_temporal.activities.external import storable
+from llm_do_temporal.activities.external_failures import ServerNote
+from llm_do_temporal.activities.external_http import client_of_server
 from llm_do_temporal.testing import call, scripted
+from tests.support.ports import unused_port
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
@@ -98,13 +102,19 @@ async def test_a_call_that_http_refuses_is_a_plain_failure_and_sent_once(
     assert (place.folder / "calls.log").read_text() == "sent\n"
 
 
-async def test_a_call_that_was_never_sent_is_a_plain_failure(place: Place, breaking: str) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mcp(url=f"{breaking}/gone"))
-    await place.run("main")
-    (told,) = tool_results(main, "send")
-    assert told.startswith("'send' says: its server cannot be reached: ")
-    assert not (place.folder / "calls.log").exists()
+@pytest.mark.parametrize("method", ["tools/call", "tools/list"])
+async def test_a_call_that_was_never_sent_is_refused(method: str) -> None:
+    note = ServerNote()
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "send"}}
+    async with client_of_server(note) as client:
+        sent = client.post(f"http://127.0.0.1:{unused_port()}/", json=asked)
+        if method == "tools/call":
+            refusal = (await sent).json()["error"]["message"]
+            assert refusal.startswith("its server cannot be reached: ")
+        else:
+            with pytest.raises(httpx2.ConnectError):
+                await sent
+    assert (note.text or "").startswith("its server cannot be reached: ")
 
 
 async def test_a_server_that_has_moved_gets_each_call_once_at_its_new_address(place: Place, breaking: str) -> None:

@@ -322,9 +322,10 @@ async def test_words_alone_in_the_body_of_a_200_are_an_error(
 
 async def test_a_long_complaint_about_an_answer_is_short_in_the_history(place: Place, providers: Providers) -> None:
     odd = [{"token": 7, "logprob": "x", "bytes": "y", "top_logprobs": None} for _ in range(5_000)]
-    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "logprobs": {"content": odd}}
+    message = {"role": "assistant", "content": "Hi.", "function_call": odd}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     whole = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
-    body = json.dumps({**whole, "choices": [{**choice, "finish_reason": 7}]}).encode()
+    body = json.dumps({**whole, "choices": [choice]}).encode()
     alias = providers.alias("chat", "long-complaint", *[Raw(body, "application/json")] * 5)
     place.workshop(models={"m": alias}, live_text=False)
     place.worker("main", "m")

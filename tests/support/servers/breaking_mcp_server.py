@@ -18,8 +18,6 @@ from typing import Any
 TOOL: dict[str, Any] = {"name": "send", "inputSchema": {"type": "object", "properties": {}}}
 METHODS = {"/missing": -32601, "/arguments": -32602}
 """Codes of refusals, by path."""
-LISTED: list[str] = []
-"""Paths below which tools were listed."""
 TO = {"/moved": "/moved/", "/moved/round": "/moved/circle", "/moved/circle": "/moved/round"}
 """Addresses to which requests are sent on, by path."""
 
@@ -54,20 +52,11 @@ class Handler(BaseHTTPRequestHandler):
             }
             self._result(asked, result=known)
         elif asked["method"] == "tools/list":
-            self._go_away()
             self._result(asked, result={"tools": [TOOL]})
         elif asked["method"] == "tools/call":
             self._break(asked)
         else:
             self._result(asked, error={"code": -32601, "message": "Method not found"})
-
-    def _go_away(self) -> None:
-        """Take no further connection once the tools were listed for a call, where the path says so."""
-        LISTED.append(self.path)
-        if LISTED == ["/gone", "/gone"]:
-            self.close_connection = True
-            assert isinstance(self.server, ThreadingHTTPServer)
-            self.server.socket.close()
 
     def _break(self, asked: dict[str, Any]) -> None:
         with Path(sys.argv[1]).open("a", encoding="utf-8") as log:
