@@ -52,7 +52,7 @@ def alarm() -> str:
 
 
 def users() -> str:
-    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGPROF, signal.SIGVTALRM, signal.SIGHUP, signal.SIGQUIT):
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGPROF, signal.SIGVTALRM):
         os.kill(os.getpid(), number)
     return "alive"
 
@@ -253,7 +253,7 @@ def neighbour(service: Service) -> Iterator[None]:
     ("function", "names"),
     [
         ("alarm", "SIGALRM"),
-        ("users", "SIGUSR1, SIGUSR2, SIGPROF, SIGVTALRM, SIGHUP, SIGQUIT"),
+        ("users", "SIGUSR1, SIGUSR2, SIGPROF, SIGVTALRM"),
         ("real_time", "signal 37"),
     ],
 )

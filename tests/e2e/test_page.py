@@ -216,7 +216,7 @@ async def test_whoever_wants_it_is_notified_of_what_is_new(office: Office) -> No
     while not await ada.evaluate("window.told.length"):
         async with ada.expect_response("**/waiting"):
             await ada.clock.fast_forward(10_000)
-    assert (await ada.evaluate("window.told"))[0][1] == "Write the file /notice-\\u202e2.txt (1 bytes)"
+    assert (await ada.evaluate("window.told"))[0][1] == 'Write the file /"notice-\\u202e2.txt" (1 bytes)'
     await asyncio.gather(office.client.cancel("notice-1"), office.client.cancel("notice-2"))
 
 

@@ -14,10 +14,12 @@ from playwright.async_api import async_playwright, expect
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.environment import UNDO_VARIABLE
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.ui.security.kept import KeptPage
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.chromium import launch
 from tests.support.people.desk import Desk, desk_in
 from tests.support.people.office import link_of
+from tests.support.ports import unused_port
 from tests.support.servers.temporal import temporal_server
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
@@ -36,6 +38,8 @@ async def test_a_link_to_a_request_works_after_the_page_was_started_again(tmp_pa
     with temporal_server() as address, desk_in(tmp_path) as desk:
         desk.environment |= {"TEMPORAL_ADDRESS": address, UNDO_VARIABLE: "0"}
         desk.begin("worker")
+        # A port of its own: the usual one may be that of another test as soon as this page has ended.
+        KeptPage.of_workshop(desk.workshop).with_port(unused_port()).keep(desk.workshop)
         page = desk.begin("ui")
         link = link_of(page)
         client = LlmDoClient(await connect(Connection(address=address)))
