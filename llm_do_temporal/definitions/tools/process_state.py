@@ -171,14 +171,23 @@ def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
     logging.disable(disabled)
 
 
+_imported: set[str] = set()
+"""Names of modules whose import has ended. To look at all modules before each call takes a millisecond."""
+
+
 def _modules() -> dict[str, ModuleType]:
-    """Return the modules whose import has ended, without those of workshops, which are imported anew at times."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if getattr(getattr(module, "__dict__", {}).get("__spec__"), "_initializing", True) is False
-        and not is_workshops(name)
-    }
+    found = dict(sys.modules)
+    for name in found.keys() - _imported:
+        if getattr(getattr(found[name], "__dict__", {}).get("__spec__"), "_initializing", True) is False:
+            _imported.add(name)
+    return found
+
+
+def _set_modules(before: dict[str, ModuleType]) -> None:
+    """Put modules back that are gone or replaced, but for those of workshops, which are imported anew at times."""
+    for name, module in before.items():
+        if sys.modules.get(name) is not module and name in _imported and not is_workshops(name):
+            sys.modules[name] = module
 
 
 def _attribute(owner: Any, name: str) -> _Setting:
@@ -215,7 +224,7 @@ _LIMITS: list[_Setting] = [
 ]
 _SETTINGS: list[_Setting] = [
     (lambda: dict(builtins.__dict__), builtins.__dict__.update),
-    (_modules, sys.modules.update),
+    (_modules, _set_modules),
     *_LIMITS,
     (_folder, lambda folder: folder and os.chdir(folder)),
     (_umask, lambda umask: None if umask is None else os.umask(umask)),
