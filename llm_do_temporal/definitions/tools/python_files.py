@@ -34,17 +34,18 @@ def load_python(file: PythonFile, digest: str = "") -> ModuleType:
     """
     digest = hashlib.sha256(f"{file.path}\0{digest or file.sha256}".encode()).hexdigest()
     name = f"_llm_do_author_{digest}"
-    with _IMPORTS.setdefault(name, threading.RLock()), authors_code(file.path, file.root), importable(file.root):
+    with _IMPORTS.setdefault(name, threading.RLock()):
         if name in sys.modules:
             return sys.modules[name]
         module = ModuleType(name)
         module.__file__ = str(file.path)
-        sys.modules[name] = module  # pydantic looks there for the names in annotations
-        try:
-            exec(compile(file.text, str(file.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the author's own code
-        except BaseException:
-            del sys.modules[name]
-            raise
+        with authors_code(file.path, file.root), importable(file.root):
+            sys.modules[name] = module  # pydantic looks there for the names in annotations
+            try:
+                exec(compile(file.text, str(file.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the author's own code
+            except BaseException:
+                del sys.modules[name]
+                raise
         return module
 
 
