@@ -17,6 +17,7 @@ from llm_do_temporal.activities.external_http import client_of_server
 from llm_do_temporal.testing import call, scripted
 from tests.support.ports import unused_port
 from tests.support.runs.delegation import tool_results
+from tests.support.runs.parked import rejected_reason
 from tests.support.runs.place import Place
 
 SERVERS = Path(__file__).parents[1] / "support/servers"
@@ -44,10 +45,7 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     command = [sys.executable, str(SERVERS / "mcp_server.py"), "--log", str(log)]
     place.worker("main", main, toolsets=mcp(command=command))
     run = await place.start("main")
-    (asked,) = await place.pending(run)
-    assert "closed the connection before it answered" in (asked.request.reason or "")
-    await place.decide(run, "reject")
-    await place.client.result(run)
+    assert "closed the connection before it answered" in await rejected_reason(place, run)
     assert "outcome of 'call die' is unknown" in tool_results(main, "die")[0]
     assert log.read_text() == "die 3\n"
 
@@ -61,10 +59,7 @@ async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_perso
     main = scripted(call("send"), "Done.")
     place.worker("main", main, toolsets=mcp(url=f"{breaking}/{path}"))
     run = await place.start("main")
-    (asked,) = await place.pending(run)
-    assert "the server of toolset 'mcp.mails'" in (asked.request.reason or "")
-    await place.decide(run, "reject")
-    await place.client.result(run)
+    assert "the server of toolset 'mcp.mails'" in await rejected_reason(place, run)
     assert "is unknown" in tool_results(main, "send")[0]
     assert (place.folder / "calls.log").read_text() == "sent\n"
 

@@ -23,6 +23,7 @@ from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToo
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
 from tests.support.runs.delegation import tool_results
+from tests.support.runs.parked import rejected_reason
 from tests.support.runs.place import Place
 
 SERVER = str(Path(__file__).parents[1] / "support/servers/listing_mcp_server.py")
@@ -167,10 +168,7 @@ async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: P
     with serving(transport, f'{TOOL[:-1]}, "annotations": {hints}}}') as toolsets:
         place.worker("main", main, toolsets=toolsets)
         run = await place.start("main")
-        (asked,) = await place.pending(run)
-        assert "gave an answer that could not be read" in (asked.request.reason or "")
-        await place.decide(run, "reject")
-        await place.client.result(run)
+        assert "gave an answer that could not be read" in await rejected_reason(place, run)
     assert "is unknown" in tool_results(main, "odd")[0]
 
 
@@ -184,10 +182,7 @@ async def test_a_server_that_writes_prose_for_long_is_a_question_for_a_person(
     with serving(transport) as toolsets:
         place.worker("main", main, toolsets=toolsets)
         run = await place.start("main")
-        (asked,) = await place.pending(run)
-        assert "the server of toolset 'mcp.odd'" in (asked.request.reason or "")
-        await place.decide(run, "reject")
-        await place.client.result(run)
+        assert "the server of toolset 'mcp.odd'" in await rejected_reason(place, run)
     assert "is unknown" in tool_results(main, "odd")[0]
 
 
@@ -291,10 +286,7 @@ async def test_a_program_that_cannot_answer_is_a_question_for_a_person_at_once(
     main = scripted(call("odd"), "Done.")
     place.worker("main", main, toolsets=program(action))
     run = await place.start("main")
-    (asked,) = await place.pending(run)
-    assert why in (asked.request.reason or "")
-    await place.decide(run, "reject")
-    await place.client.result(run)
+    assert why in await rejected_reason(place, run)
     assert "is unknown" in tool_results(main, "odd")[0]
 
 

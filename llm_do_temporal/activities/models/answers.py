@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.cuts import CUT, cut_reason
+from llm_do_temporal.policy.files.encodings import whole_characters
 
 _TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
 """Fields of parts that a provider fills in."""
@@ -29,12 +30,12 @@ _NAME_CHARS = 500
 
 def with_whole_characters(answer: ModelResponse) -> ModelResponse:
     """Return the answer without half a character, which many functions that read a text do not take."""
-    details = whole_characters(answer.provider_details)
+    details = whole_value(answer.provider_details)
     return replace(answer, parts=[_whole_part(part) for part in answer.parts], provider_details=details)
 
 
 def _whole_part(part: ModelResponsePart) -> ModelResponsePart:
-    return replace(part, **{name: whole_characters(getattr(part, name)) for name in _TEXTS if hasattr(part, name)})
+    return replace(part, **{name: whole_value(getattr(part, name)) for name in _TEXTS if hasattr(part, name)})
 
 
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
@@ -95,16 +96,16 @@ def _short(name: Any) -> str | None:
     """Return a name that a server sent as a text; None for anything that is none."""
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
-    return whole_characters(name)[:_NAME_CHARS] if isinstance(name, str) else None
+    return whole_value(name)[:_NAME_CHARS] if isinstance(name, str) else None
 
 
-def whole_characters(value: Any) -> Any:
+def whole_value(value: Any) -> Any:
     """The value with the halves of a character that follow each other joined, and every other half replaced."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole_characters(value)
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
-        return {whole_characters(key): whole_characters(inner) for key, inner in items}
+        return {whole_value(key): whole_value(inner) for key, inner in items}
     if isinstance(value, list):
-        return [whole_characters(inner) for inner in cast("list[Any]", value)]
+        return [whole_value(inner) for inner in cast("list[Any]", value)]
     return value

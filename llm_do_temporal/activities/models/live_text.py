@@ -32,7 +32,7 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
-from llm_do_temporal.activities.models.answers import whole_characters
+from llm_do_temporal.activities.models.answers import whole_value
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.endings import NO_REASON
 from llm_do_temporal.activities.models.streamed_calls import StreamedCalls
@@ -82,7 +82,7 @@ class AnswerTail:
     def live_text(self) -> LiveText:
         """Return the tail as a heartbeat carries it, without keys."""
         written = self._text[-LIVE_TEXT_CHARS:]
-        text = remove_keys(whole_characters(written))
+        text = remove_keys(whole_value(written))
         return LiveText(
             text=text,
             chars=self.chars,
@@ -122,7 +122,7 @@ def _written(call: ToolCallPart) -> str:
     """The arguments as far as they are written, which is seldom JSON yet."""
     if isinstance(call.args, str):
         return call.args
-    return replace(call, args=whole_characters(call.args)).args_as_json_str() if call.args else ""
+    return replace(call, args=whole_value(call.args)).args_as_json_str() if call.args else ""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from pydantic_ai.messages import BaseToolCallPart, ModelMessage, ModelResponse, 
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import from_json
 
-from llm_do_temporal.activities.models.answers import whole_characters
+from llm_do_temporal.activities.models.answers import whole_value
 from llm_do_temporal.messages.sizes import MAX_CALLS
 
 _MAX_NAME_CHARS = 64
@@ -107,7 +107,7 @@ def plain_args(part: ToolCallPart) -> Any:
 
     JSON may write half a character as an escape. It is replaced, as in arguments that come as a value.
     """
-    args = whole_characters(part.args)
+    args = whole_value(part.args)
     try:
         value = from_json(args) if isinstance(args, str) else args
     except ValueError:
@@ -125,7 +125,7 @@ def _with_whole_escapes(args: str) -> Any:
         value = json.loads(args) if "\\u" in args else None
     except (ValueError, RecursionError):
         return args
-    return whole_characters(value) if isinstance(value, dict) else args
+    return whole_value(value) if isinstance(value, dict) else args
 
 
 def _bounded(parts: Iterable[ModelResponsePart]) -> list[ModelResponsePart]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
-from llm_do_temporal.policy.evaluations.scores import whole_characters
+from llm_do_temporal.policy.files.encodings import whole_characters
 
 MOST_ITEMS = 1_000_000
 """Most values of one result; those that follow are left out, and a note says so."""

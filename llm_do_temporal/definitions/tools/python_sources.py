@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from llm_do_temporal.definitions.protection.protected_files import check_protected
@@ -54,7 +55,7 @@ def imported_files(file: PythonFile) -> dict[str, PythonFile]:
     waiting = [("", file)]
     while waiting:
         name, one = waiting.pop()
-        for imported in _imported_names(one, name):
+        for imported in _imported_names(one.text, name, is_package=one.path.name == "__init__.py"):
             path = _module_file(file.root, imported)
             if imported not in found and path is not None:
                 with suppress(DefinitionError):
@@ -71,13 +72,21 @@ def digest_with_imports(file: PythonFile, imported: Mapping[str, PythonFile]) ->
     return hashlib.sha256(f"{file.sha256}\0{told}".encode()).hexdigest()
 
 
-def _imported_names(file: PythonFile, module: str) -> Iterator[str]:
-    """Yield the full names of modules that a text may import; `module` is its own name, empty for no module."""
+@lru_cache(maxsize=256)
+def _imported_names(text: str, module: str, *, is_package: bool) -> tuple[str, ...]:
+    """Return the full names of modules that a text may import; `module` is its own name, empty for no module.
+
+    Kept, as the same text is asked for at each score of a case.
+    """
     try:
-        tree = ast.parse(file.text)
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return
-    package = module.split(".") if file.path.name == "__init__.py" else module.split(".")[:-1]
+        return ()
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    return tuple(_names_in(tree, package))
+
+
+def _names_in(tree: ast.Module, package: list[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name for alias in node.names for name in _with_packages(alias.name))

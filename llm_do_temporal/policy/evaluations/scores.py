@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import StrictBool, StrictFloat, StrictStr
 
+from llm_do_temporal.policy.files.encodings import whole_characters
 from llm_do_temporal.policy.values import Value
 
 MAX_REASON_CHARS = 500
@@ -40,11 +41,6 @@ class CaseScores(Value):
 
 class EvaluatorProblem(Exception):
     """Reason for which an evaluator cannot judge a case; `str()` of it is for people."""
-
-
-def whole_characters(text: str) -> str:
-    """Return the text with halves of characters joined, or replaced by U+FFFD where the other half is missing."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def shortened(text: str, limit: int = MAX_REASON_CHARS) -> str:

@@ -1,4 +1,4 @@
-"""Encodings of texts: a byte order mark names one, and any other text is UTF-8."""
+"""Encodings of texts: a byte order mark names one, and any other text is UTF-8. Half characters are replaced here, too."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ class NotText(ValueError):
         """`encoding` is a guess of the one that they are in, for advice."""
         super().__init__(message)
         self.next_step = f"Convert it to UTF-8, for example with: iconv -f {encoding} -t UTF-8."
+
+
+def whole_characters(text: str) -> str:
+    """Return the text with halves of characters joined, or replaced by U+FFFD where the other half is missing."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def encoding_of(data: bytes) -> str:

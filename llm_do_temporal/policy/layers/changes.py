@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 
 from llm_do_temporal.errors import DecisionRefused
@@ -71,14 +71,7 @@ def joined(layer: Layer, paths: Iterable[str]) -> set[str]:
     Both paths of a renamed file; folders that a new file needs; all that is in a folder that goes. Raises
     DecisionRefused for a path that has not changed.
     """
-    needs = Needs(layer)
-    waiting, found = list(paths), set[str]()
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting += needs.of(path)
-    return found
+    return _with_all(paths, Needs(layer).of)
 
 
 def needing(layer: Layer, paths: Iterable[str]) -> set[str]:
@@ -88,12 +81,17 @@ def needing(layer: Layer, paths: Iterable[str]) -> set[str]:
     folders that go with a file in them.
     """
     needs = Needs(layer)
-    waiting, found = [one for path in paths for one in (path, *needs.inside(path))], set[str]()
+    return _with_all([one for path in paths for one in (path, *needs.inside(path))], needs.of_others)
+
+
+def _with_all(paths: Iterable[str], next_to: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the paths, and all that is reached from them by going to those next to each."""
+    waiting, found = list(paths), set[str]()
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += needs.of_others(path)
+            waiting += next_to(path)
     return found
 
 

@@ -25,6 +25,14 @@ async def start_parked(place: Place, *turns: Any, toolsets: dict[str, Any] = FIL
     return run, main
 
 
+async def rejected_reason(place: Place, run: str) -> str:
+    """Return the reason of the one question of a run, which is rejected, once the run has ended."""
+    (asked,) = await place.pending(run)
+    await place.decide(run, "reject")
+    await place.client.result(run)
+    return asked.request.reason or ""
+
+
 def section(question: Question) -> Section:
     """Return the section that a review asks about."""
     assert question.request.review is not None
