@@ -1,4 +1,4 @@
-"""Encodings of texts: a byte order mark names one, and any other text is UTF-8. Half characters are replaced here, too."""
+"""Encodings of texts: a byte order mark names one, and any other text is UTF-8. Replaces half characters, too."""
 
 from __future__ import annotations
 
