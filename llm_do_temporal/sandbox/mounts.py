@@ -316,7 +316,7 @@ def _pinned(entry: _Entry, descriptor: int, inside: str, mounting: _Mounting) ->
         if child.access in (_Access.OPEN, _Access.NAMED) or child.is_hidden:
             continue
         found = mounting.open(child, descriptor)
-        if found is None:
+        if found is None or not mounting.is_steady(found):
             mounting.plan.held_back.append(inside)
             return [Bind(descriptor, inside, writable=False)]
         if child.access is _Access.PINNED:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
+from llm_do_temporal.sandbox.mounts import Steady, plan_mounts
 from llm_do_temporal.storage.local import LocalBlobStore
 from tests.support.workshops.run_commands import Commands
 
@@ -53,6 +56,22 @@ while True:
         os.unlink(f"s{n}/x.worker")
         os.rmdir(f"s{n}")
 """
+
+
+def test_a_repository_that_has_just_moved_is_not_mounted_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "files/moved/.git").mkdir(parents=True)
+    (tmp_path / "workshop.yaml").write_text("sandbox: {root: files}\n")
+    files = os.open(tmp_path / "files", os.O_RDONLY | os.O_DIRECTORY)
+    before = Steady(since=0.0, folders_too=True)
+    try:
+        with ExitStack() as opened:
+            plan = plan_mounts(
+                files, "files", "/", readonly=False, protection=protection_of(tmp_path), opened=opened, steady=before
+            )
+            assert [(bind.descriptor, bind.writable) for bind in plan.binds] == [(files, False)]
+            assert plan.held_back == ["/"]
+    finally:
+        os.close(files)
 
 
 @contextmanager
