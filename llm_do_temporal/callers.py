@@ -180,8 +180,7 @@ class _Door:
         """Raise where no worker can be called."""
         if not self.call:
             raise ToolCallFailed(
-                "workers can be called only while a tool is called; one that an earlier version has begun has to be "
-                "called again"
+                "workers can be called only while a tool is called"
             )
         if self.local:
             self.wants_activity = True
@@ -276,19 +275,18 @@ def limited_to(seconds: float | None) -> Generator[TimeLimit]:
 
 
 @contextmanager
-def working_for(caller: ToolCaller | None, client: Client) -> Generator[CallerContext]:
-    """Let the code in this call workers for an invocation. None: it was scheduled by a version that did not say."""
+def working_for(caller: ToolCaller, client: Client) -> Generator[CallerContext]:
+    """Let the code in this call workers for an invocation."""
     info = activity.info()
-    known = caller or ToolCaller(run=info.workflow_id or "", path="", worker="", depth=0, max_depth=0)
     door = _Door(
         client=client,
         workflow_id=info.workflow_id or "",
         workflow_run=info.workflow_run_id or "",
-        call=known.call,
+        call=caller.call,
         local=info.is_local,
         limit=_limit.get() or TimeLimit(None),
     )
-    context = CallerContext(**known.model_dump(exclude={"call"}), _door=door)
+    context = CallerContext(**caller.model_dump(exclude={"call"}), _door=door)
     token = _current.set(context)
     try:
         yield context

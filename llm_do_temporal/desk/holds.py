@@ -54,8 +54,6 @@ def check_shown(approval: Approval, digest: str | None) -> None:
     if digest is None or digest == approval.request.digest:
         return
     asked, named = approval.request.digest, repr(digest[:80])
-    if not asked:
-        raise DecisionRefused(f"approval '{approval.id}' has no digest, and the decision names {named}; leave it out")
     raise DecisionRefused(
         f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
         f"what is asked has '{asked}'; look at the question again"

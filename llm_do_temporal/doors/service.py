@@ -313,7 +313,7 @@ class DoorService:
             summary = await self._summary(run)
         except UsageError:
             return None
-        # A run of an earlier version has kept no digest.
+        # A run that was started without a key has no digest of its request.
         is_same = summary.request == digest if summary.request else summary.worker == worker
         if summary.started_by != who.name or not is_same:
             raise UsageError(

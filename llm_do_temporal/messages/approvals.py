@@ -20,16 +20,15 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup, group_of
 from llm_do_temporal.policy.identity import (
-    EARLIER_VERSION,
+    IDENTITY_VERSION,
     SeenFile,
     changes_nothing,
     digest_of,
     identity_of,
-    subject_of,
 )
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
-from llm_do_temporal.policy.uses import CapabilityUse, canonical
+from llm_do_temporal.policy.uses import CapabilityUse
 
 PROGRAM = "program:"
 """Beginning of the names of programs in runs and decisions; no person's name begins so."""
@@ -95,7 +94,7 @@ class RequestApprovalInput(Message):
     invocation: str
     """Workflow id of the invocation that asks."""
     execution: str = Field(default="", exclude_if=is_empty)
-    """Run id of the invocation's first execution, which no later run with its id has; empty: of an earlier version."""
+    """Run id of the invocation's first execution, which no later run with its id has."""
     key: str
     """Names the question within the invocation."""
     worker: str
@@ -121,8 +120,8 @@ class RequestApprovalInput(Message):
     """Digest of that part of it which calls of one kind have in common."""
     allowed: str = Field(default="", exclude_if=is_empty)
     """Entry of `approvals: allow:` that lets the call through, in words; empty: none does."""
-    identity_version: int = EARLIER_VERSION
-    """Version of `identity` and `digest`; EARLIER_VERSION if an earlier version asked."""
+    identity_version: int = IDENTITY_VERSION
+    """Version of `identity` and `digest`."""
     reason: str = ""
     again: str = Field(default="", exclude_if=is_empty)
     """Id of the approval that was given to the same call, or to changes of the same review, and that was not carried
@@ -143,7 +142,7 @@ class RequestApprovalInput(Message):
     """Consequence of the deadline: the call is refused, or the asking invocation fails."""
     remind_at: AwareDatetime | None = None
     model: str = ""
-    """The model that wants it, for metrics; empty where an earlier version asked."""
+    """The model that wants it, for metrics."""
     generated: bool = False
     """Whether a model made the worker, for metrics too."""
     item: str = Field(default="", exclude_if=is_empty)
@@ -196,7 +195,7 @@ class RequestApprovalInput(Message):
     @property
     def identity_when_done(self) -> str | None:
         """Identity of the call once all that it changes is so already; None if nothing is known of its files."""
-        known = self.identity_version != EARLIER_VERSION and any(one.after for one in self.files)
+        known = any(one.after for one in self.files)
         return self._identity(done=True) if known else None
 
     @property
@@ -209,11 +208,7 @@ class RequestApprovalInput(Message):
         """Digest of all that was shown and of the asking invocation: no two questions share one.
 
         A run that was deleted and started again under its id asks other questions, equal as they may be.
-
-        Empty for questions of an earlier version.
         """
-        if self.identity_version == EARLIER_VERSION:
-            return ""
         named = (self.capabilities, self.files, self.attachments)
         uses, files, attached = ([one.model_dump(mode="json") for one in each] for each in named)
         who = [self.invocation, self.key, self.worker, self.path]
@@ -225,8 +220,6 @@ class RequestApprovalInput(Message):
 
     def _identity(self, *, done: bool) -> str:
         whom = [list(self.whom)] if self.whom else []
-        if self.identity_version == EARLIER_VERSION:
-            return canonical([self.args, [subject_of(use, self.tree) for use in self.capabilities], *whom])
         return identity_of(
             self.tool,
             self.args,

@@ -143,7 +143,7 @@ class LiveText(Message):
     """Number of characters at the end of `text` that are of the part being written, as the model wrote them; 0 where
     a key was taken out."""
     asked_at: AwareDatetime | None = None
-    """Time at which the turn was scheduled, by which it is known; None from an earlier version."""
+    """Time at which the turn was scheduled, by which it is known; None outside of a workflow."""
 
 
 class BatchedTurn(Message):

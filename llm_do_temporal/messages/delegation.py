@@ -70,11 +70,10 @@ class LoadedTemplate(Message):
 
     worker: PinnedWorker
     prompt: str
-    template: CalledTemplate | None = None
-    """None where an earlier version loaded it."""
+    template: CalledTemplate
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class BuildInputInput(Message):
@@ -122,4 +121,4 @@ class BuiltInput(Message):
     """Paths that `input_parts()` attaches, in the caller's files."""
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""

@@ -89,7 +89,7 @@ class FileText(Message):
     total_chars: int
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class WriteFileInput(Message):
@@ -134,8 +134,8 @@ class FileChange(Message):
     bytes: int
     created: bool
     diff: str
-    seen: SeenFile | None = None
-    """The file before; None where an earlier version looked."""
+    seen: SeenFile
+    """The file before."""
     layer: LayerUpdate | None = Field(default=None, exclude_if=is_none)
     """Changes of the layer that it worked on; None: it worked on no layer."""
 
@@ -168,7 +168,7 @@ class FileListing(Message):
     """Remark for the model on files that are left out, or on a pattern that may mean something else; empty: none."""
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class AttachedFile(Message):
@@ -239,8 +239,8 @@ class CommandPreview(Message):
     """Result of `preview_command`: how the command would run."""
 
     isolated: bool
-    files: tuple[SeenFile, ...] | None = None
-    """Files among the words of the command; None if an earlier version looked."""
+    files: tuple[SeenFile, ...]
+    """Files among the words of the command."""
     note: str = ""
     """Reason why the command can make no files in some folders, and what to do; empty where it can."""
 
@@ -265,7 +265,7 @@ class SnapshotResult(Message):
     attachments: tuple[Attachment, ...] = Field(default=())
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class ReadInputsInput(Message):
@@ -312,7 +312,7 @@ class FoundFiles(Message):
     """File with the most similar name beside a path that is not there, by that path; empty if not asked for."""
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class CallPythonToolInput(Message):
@@ -325,8 +325,8 @@ class CallPythonToolInput(Message):
     """Digest that the file must have: the definition is pinned."""
     args: dict[str, Any]
     idempotency_key: str
-    caller: ToolCaller | None = None
-    """Invocation that it works for; None if an earlier version scheduled it."""
+    caller: ToolCaller
+    """Invocation that it works for."""
     limit_seconds: float | None = None
     """Seconds that an attempt may take, waiting for workers not counted; None for as long as the activity."""
     content_key: str = Field(default="", exclude_if=is_empty)

@@ -90,8 +90,8 @@ class ListExternalToolsInput(Message):
 
     toolsets: tuple[ExternalToolset, ...]
     model: str
-    caller: ToolCaller | None = None
-    """Invocation that they work for; None if an earlier version scheduled it."""
+    caller: ToolCaller
+    """Invocation that they work for."""
     fork: ForkSource | None = Field(default=None, exclude_if=is_none)
     """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
@@ -126,7 +126,7 @@ class ExternalToolListing(Message):
     toolsets: tuple[ExternalTools, ...] = ()
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are, or an earlier version has read it."""
+    are."""
 
 
 class CallExternalToolInput(Message):
@@ -137,8 +137,8 @@ class CallExternalToolInput(Message):
     """Name of the tool in its toolset."""
     args: dict[str, Any]
     model: str
-    caller: ToolCaller | None = None
-    """Invocation that it works for; None if an earlier version scheduled it."""
+    caller: ToolCaller
+    """Invocation that it works for."""
     limit_seconds: float | None = None
     """Seconds that the call may take, waiting for workers not counted; None for as long as the activity."""
     content_key: str = Field(default="", exclude_if=is_empty)

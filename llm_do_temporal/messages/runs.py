@@ -130,8 +130,7 @@ class StartRunInput(Strict):
     mode: Mode | None = None
     started_by: str = ""
     depth: int = Field(default=0, ge=0)
-    """The level at which the entry worker runs: above 0 for a run that a tool of another run started,
-as earlier versions did."""
+    """The level at which the entry worker runs: above 0 for a run that a tool of another run started."""
     limits: Limits = Limits()
     """Limits of the whole run; each of these is used instead of the workshop's."""
     batch: Batch | None = None
@@ -277,6 +276,6 @@ class PendingApprovalMemo(Message):
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""
     task: str = Field(default="", exclude_if=is_empty)
-    """Task of that item, see `StartRunInput.task`; empty in any other run, and if an earlier version asked."""
+    """Task of that item, see `StartRunInput.task`; empty in any other run."""
     group: CallGroup | None = Field(default=None, exclude_if=is_none)
-    """Group of questions that can be decided together; None if an earlier version asked."""
+    """Group of questions that can be decided together."""

@@ -19,8 +19,6 @@ from llm_do_temporal.policy.uses import CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
 IDENTITY_VERSION = 2
-EARLIER_VERSION = 1
-"""Version of questions that name none; their identity knows no files, and they have no digest."""
 
 
 class SeenFile(Value):

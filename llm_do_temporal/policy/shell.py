@@ -153,31 +153,21 @@ class JudgedCommand(Value):
         return shlex.join(self.argv)
 
 
-def judge_command(policy: ShellPolicy, tree: Tree, command: str, *, any_spelling: bool = True) -> JudgedCommand:
+def judge_command(policy: ShellPolicy, tree: Tree, command: str) -> JudgedCommand:
     """Judge `command` for a worker with this policy and these files.
 
     Raises ShellRefusal for text that is no plain command, ApprovalRefusal for a command that a rule
-    blocks, SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`. Without
-    `any_spelling` rules restrain only commands that are spelled as they are, as in runs that began before.
+    blocks, SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
-    judged = _judged(policy, tree, split_command(command), any_spelling=any_spelling)
+    judged = _judged(policy, tree, split_command(command))
     named = [name for name in dict.fromkeys(policy.capabilities) if name != judged.use.name]
     more = tuple(CapabilityUse(name=name, payload=judged.use.payload) for name in named)
     return judged.model_copy(update={"more": more})
 
 
-def is_spelled_otherwise(policy: ShellPolicy, command: str) -> bool:
-    """Return whether a rule restrains the command only because other spellings of its own words count."""
-    try:
-        argv = split_command(command)
-    except ShellRefusal:
-        return False
-    return _ruling(policy.rules, argv) != _ruling(policy.rules, argv, any_spelling=False)
-
-
-def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...], *, any_spelling: bool) -> JudgedCommand:
+def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...]) -> JudgedCommand:
     cwd = working_directory(tree)
-    rule, asks = _ruling(policy.rules, argv, any_spelling=any_spelling)
+    rule, asks = _ruling(policy.rules, argv)
     if rule is None:
         return _by_default(policy.default, argv, cwd, asks=asks)
     if rule.blocked:
@@ -259,9 +249,7 @@ def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
     return f"{known}{others}{where}{fixed}"
 
 
-def _ruling(
-    rules: Sequence[ShellRule], argv: Sequence[str], *, any_spelling: bool = True
-) -> tuple[ShellRule | None, bool]:
+def _ruling(rules: Sequence[ShellRule], argv: Sequence[str]) -> tuple[ShellRule | None, bool]:
     """Return the rule that decides, or None, and whether a person is asked in any case.
 
     Where a wildcard would have to take an option, a rule allows nothing; but it blocks all the commands it would block,
@@ -271,7 +259,7 @@ def _ruling(
     asks = False
     for rule in rules:
         is_spelled = matches(rule.pattern, argv, strict=False)
-        restraining = any_spelling and (rule.blocked or rule.approval_required)
+        restraining = rule.blocked or rule.approval_required
         if not (is_spelled or (restraining and restrains(shlex.split(rule.pattern), argv))):
             continue
         if rule.blocked or matches(rule.pattern, argv, bounded=rule.sandbox_paths is not None):

@@ -11,7 +11,7 @@ from llm_do_temporal.desk import state as desk
 from llm_do_temporal.messages.approvals import DecisionKind, DeskState, RequestApprovalInput
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.identity import EARLIER_VERSION, IDENTITY_VERSION, SeenFile
+from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
 from tests.support.workflow.desk_questions import LATER, asked, decided, request
 
@@ -191,10 +191,10 @@ OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "people: others must agree": (READ, {"approvers": ("ann",)}),
     "people: more must agree": (READ, {"quorum": 2}),
     "people: not who started it": (READ, {"forbid_own": True}),
-    "version: asked by an earlier one": (READ, {"identity_version": EARLIER_VERSION}),
+    "version: asked by an earlier one": (READ, {"identity_version": IDENTITY_VERSION - 1}),
     "version: asked by a later one": (READ, {"identity_version": IDENTITY_VERSION + 1}),
     "version: remembered by an earlier one": (
-        READ | {"identity_version": EARLIER_VERSION},
+        READ | {"identity_version": IDENTITY_VERSION - 1},
         {"identity_version": IDENTITY_VERSION},
     ),
 }

@@ -22,7 +22,6 @@ from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.redaction.shown_names import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer
 from llm_do_temporal.ui.content.titles import entry_title
-from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from tests.support.people.review_desk import review_desk
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import NOON, NOVEL, Side, made_review
@@ -153,7 +152,7 @@ async def test_two_files_on_the_page_never_look_the_same(pair: tuple[str, str], 
 
 @pytest.mark.parametrize("pair", ALIKE, ids=ascii)
 def test_two_files_in_the_summary_of_a_question_never_look_the_same(pair: tuple[str, str]) -> None:
-    assert len({seen(visible_line(name_in_summary(f"/{name}"))) for name in pair}) == 2
+    assert len({seen(visible_line(shown_name(f"/{name}"))) for name in pair}) == 2
 
 
 def asked(name: str, number: int) -> InboxEntry:

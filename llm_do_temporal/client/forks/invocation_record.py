@@ -339,7 +339,5 @@ def _take_results(turn: AnsweredTurn, parts: Sequence[dict[str, Any]]) -> None:
         if call is None:
             continue
         content, outcome = part.get("content"), _OUTCOMES.get(str(part.get("outcome") or "success"))
-        if part.get("part_kind") == "retry-prompt":  # as earlier versions had it
-            outcome = "retry"
         if outcome is not None and (outcome != "retry" or isinstance(content, str)):
             call.outcome, call.content = outcome, content

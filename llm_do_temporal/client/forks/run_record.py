@@ -126,7 +126,6 @@ async def read_run_record(client: Client, run: str) -> RunRecord:
     found = [one.record for one in readers if one.record is not None]
     record.reads = _reads(readers)
     record.invocations = {one.path: one for one in sorted(found, key=lambda one: _order(one.path))}
-    _check_keys(record)
     return record
 
 
@@ -161,17 +160,6 @@ async def _read_below(client: Client, workflows: Sequence[str], turn: asyncio.Se
         return [reader, *below]
 
     return [one for each in await asyncio.gather(*map(read, workflows)) for one in each]
-
-
-def _check_keys(record: RunRecord) -> None:
-    """Raise UsageError where a turn of the run has no key."""
-    unkeyed = next((one for one in record.invocations.values() if any(not turn.key for turn in one.turns)), None)
-    if unkeyed is not None:
-        raise UsageError(
-            f"run '{record.run}' cannot be forked: its turns were recorded by an earlier version, without the keys "
-            "by which a fork finds them",
-            next_step="Start it once more with this version; that run can be forked.",
-        )
 
 
 def keyed_turn(

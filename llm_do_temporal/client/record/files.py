@@ -45,7 +45,7 @@ class WrittenFile:
     created: bool
     """Whether there was no such file before."""
     sha256: str | None = None
-    """Digest of the file as that call left it; None where an earlier version wrote it."""
+    """Digest of the file as that call left it; None if it was not recorded."""
 
 
 class FileReader:

@@ -21,7 +21,6 @@ from llm_do_temporal.policy.backtest.verdicts import (
     change_between,
     judge_again,
 )
-from llm_do_temporal.policy.identity import EARLIER_VERSION
 from llm_do_temporal.policy.kinds.entries import AllowEntry
 
 _ASKED = GateOutcome(verdict=PastVerdict.ASKS, reason="it was asked about")
@@ -158,10 +157,9 @@ def try_policy(policy: Policy, past: PastCalls, *, today: Policy | None = None) 
 
 
 def _tried(policy: Policy, past: PastCall, today: Policy | None) -> TriedCall:
-    request = past.question.request
-    call, seen = request.call, request.identity_version != EARLIER_VERSION
-    before = _then(past) if today is None else judge_again(today, call, were_files_seen=seen)
-    after = judge_again(policy, call, were_files_seen=seen)
+    call = past.question.request.call
+    before = _then(past) if today is None else judge_again(today, call)
+    after = judge_again(policy, call)
     return TriedCall(past, before, after, change_between(before, after))
 
 

@@ -57,7 +57,7 @@ class InboxEntry:
     digest: str = ""
     """Digest of the question; empty if it has none."""
     group: CallGroup | None = None
-    """Group of questions that can be decided together; None if an earlier version asked."""
+    """Group of questions that can be decided together; None for a question at a limit."""
     item: str = ""
     """Name of the batch's item that is worked on; empty in any other run."""
 

@@ -45,7 +45,7 @@ class SessionCalls:
     def __init__(self) -> None:
         self._open: list[_Call] = []
         self.heard = {""}
-        """Digests of the questions of which an event has told; an earlier version's have none."""
+        """Digests of the questions of which an event has told."""
 
     def take(self, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
         """Return the news of calls that an event brings."""

@@ -137,4 +137,4 @@ class ReusedCall(Message):
     note: str = ""
     """Reason why a recorded call is carried out again, for the audit; empty: it was not there, or is reused."""
     key: str = Field(default="", exclude_if=is_empty)
-    """Key that was looked up, for readers of the history; empty: an earlier version looked."""
+    """Key that was looked up, for readers of the history."""

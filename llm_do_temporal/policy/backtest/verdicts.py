@@ -85,21 +85,19 @@ def change_between(before: GateOutcome, after: GateOutcome) -> ChangeKind | None
     return None if after.verdict is before.verdict else _CHANGES[after.verdict]
 
 
-def judge_again(policy: Policy, call: AskedCall, *, were_files_seen: bool = True) -> GateOutcome:
+def judge_again(policy: Policy, call: AskedCall) -> GateOutcome:
     """Return the outcome that the call would have under this policy, in a run that is started without `--strict` or
     `--approve-all`.
-
-    `were_files_seen` says whether the history tells where the files were that the call names.
     """
     if any(use.name in ALWAYS_ASKS for use in call.uses):
         return GateOutcome(verdict=PastVerdict.ASKS, reason="no rule answers this question")
     found: dict[PastVerdict, GateOutcome] = {}
-    for one in _possible(policy, call, were_files_seen=were_files_seen):
+    for one in _possible(policy, call):
         outcome = judge(policy.approvals, one)
         found.setdefault(outcome.verdict, outcome)
     if len(found) == 1:
         return next(iter(found.values()))
-    missing = _PLACES if not were_files_seen or lacks_places(call) else _OWN_FILE
+    missing = _PLACES if lacks_places(call) else _OWN_FILE
     return GateOutcome(verdict=PastVerdict.UNKNOWN, reason=missing)
 
 
@@ -124,10 +122,10 @@ def _told(call: AskedCall, reason: str) -> str:
     )
 
 
-def _possible(policy: Policy, call: AskedCall, *, were_files_seen: bool) -> Iterator[AskedCall]:
+def _possible(policy: Policy, call: AskedCall) -> Iterator[AskedCall]:
     """Yield the call with each combination of the values that unknown facts may have had."""
     seen = [call]
-    if not were_files_seen or lacks_places(call):
+    if lacks_places(call):
         seen = [with_places(call, are_linked=False), with_places(call, are_linked=True)]
     for one in seen:
         for uses in product(*(_settings(policy.sandbox, use) for use in call.uses)):

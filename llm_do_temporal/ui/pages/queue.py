@@ -197,7 +197,7 @@ async def _still_waits(request: Request, entry: InboxEntry) -> bool:
 
 
 def _key(entry: InboxEntry) -> str:
-    """Return the key of the group of a question; empty where an earlier version asked."""
+    """Return the key of the group of a question; empty for a question without one."""
     return "" if entry.group is None else entry.group.key
 
 

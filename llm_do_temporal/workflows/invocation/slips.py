@@ -9,13 +9,12 @@ from collections.abc import Container
 from typing import Any, cast
 
 from pydantic_ai import RunContext, ToolFailed
-from pydantic_ai.exceptions import ModelRetry, UnexpectedModelBehavior
+from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_core import ValidationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.policy.cuts import CUT, cut_reason, cut_words
-from llm_do_temporal.workflows.runtime.patches import FAILS_CALLS, READS_ARGUMENTS, is_patched
 
 TOOL_RETRIES = 3
 """Largest number of times in a row that a model is asked to correct its call of one tool."""
@@ -29,8 +28,6 @@ class Slips:
     """Wrong calls of one invocation's model so far, in a row."""
 
     def __init__(self) -> None:
-        self._unknown: dict[str, int] = {}
-        """Times in a row that a tool was called which does not exist."""
         self._cut = self._useless = 0
         self._called = False
 
@@ -42,7 +39,7 @@ class Slips:
         if self._called:
             self._useless = 0 if has_accepted else self._useless + 1
         self._called = False
-        if self._useless >= MOST_USELESS_ANSWERS and is_patched(FAILS_CALLS):
+        if self._useless >= MOST_USELESS_ANSWERS:
             raise ModelFailed(
                 f"the calls of the model's last {self._useless} answers were all wrong, so it was not asked again",
                 next_step="See the answers with `show`, and choose another model or describe the tools otherwise.",
@@ -51,11 +48,6 @@ class Slips:
     def take(self, response: ModelResponse, known: Container[str]) -> None:
         """Take in the next answer. Raises ModelFailed where it and those before it were cut within a call."""
         self._called = bool(response.tool_calls)
-        names = {call.tool_name for call in response.tool_calls if call.tool_name not in known}
-        self._unknown = {name: self._unknown.get(name, 0) + 1 for name in names}
-        if any(times > TOOL_RETRIES for times in self._unknown.values()) and not is_patched(FAILS_CALLS):
-            # Runs that began before calls failed by themselves end as they did.
-            raise UnexpectedModelBehavior("a tool that does not exist was called too often")
         self._cut = self._cut + 1 if any(is_cut(call) for call in response.tool_calls) else 0
         if self._cut > MOST_CUT_CALLS:
             raise ModelFailed(
@@ -72,7 +64,7 @@ def is_cut(call: ToolCallPart) -> bool:
 
 def failed_if_used_up(context: RunContext[Any], problem: str) -> None:
     """Raise ToolFailed where the model may not correct the call once more."""
-    if context.retry < context.max_retries or not is_patched(FAILS_CALLS):
+    if context.retry < context.max_retries:
         return
     raise ToolFailed(
         f"{problem}\nThis was wrong {context.retry + 1} times in a row. Do it in another way, or go on without it."
@@ -87,7 +79,7 @@ def read_again(args: str | dict[str, Any], error: ValidationError | ModelRetry) 
         inner = from_json(outer, allow_inf_nan=False) if isinstance(outer, str) else None
     except ValueError:
         raise error from None
-    if not isinstance(inner, dict) or not is_patched(READS_ARGUMENTS):
+    if not isinstance(inner, dict):
         raise error
     return cast("dict[str, Any]", inner)
 

@@ -35,7 +35,6 @@ from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, withi
 from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
-from llm_do_temporal.workflows.runtime.patches import YIELDS_PLACES, is_patched
 from llm_do_temporal.workflows.tools.delegate import build_input, digest_of_worker, with_built_attachments
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
 
@@ -76,8 +75,6 @@ class BatchWork:
         self.done: dict[int, ItemResult] = dict(before.done) if before else _unusable(batch)
         self.usage = before.usage if before else Usage()
         self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
-        self._yields = False
-        """Whether items that wait for a person let others begin."""
         self._counts_first = before is None
         """Whether the next item is the invocation that the run's limit has counted already, as in every run."""
         own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
@@ -102,7 +99,6 @@ class BatchWork:
 
         Raises BudgetExceeded where the run's limits stop it.
         """
-        self._yields = is_patched(YIELDS_PLACES)
         work = self._run_items()
         return await (within(work, self._guard) if self._guard.is_needed else work)
 
@@ -135,8 +131,7 @@ class BatchWork:
     def _may_begin(self, running: _Running) -> bool:
         if not self._left or self._is_full():
             return False
-        most = self._batch.concurrency
-        return len(running) < most or (self._yields and len(running) < most + self._waiting(running))
+        return len(running) < self._batch.concurrency + self._waiting(running)
 
     def _waiting(self, running: _Running) -> int:
         """Return the number of items that wait for a person and have given up their places."""

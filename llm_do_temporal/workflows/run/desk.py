@@ -56,7 +56,6 @@ from llm_do_temporal.workflows.run.notifications import Notifier
 from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
 from llm_do_temporal.workflows.runtime.activities import record_at_desk, send_signal
 from llm_do_temporal.workflows.runtime.metrics import count_answer
-from llm_do_temporal.workflows.runtime.patches import RECORDS_IGNORED, SHARES_STEPS, is_patched
 from llm_do_temporal.workflows.runtime.task_steps import TaskSteps
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -211,7 +210,7 @@ class RunDesk:
     def take_signal(self, decision: Decision) -> None:
         """Take a decision that comes as a signal. Raises DecisionRefused where it cannot be taken."""
         changes = decision.args is not None
-        steps = self._signal_steps.of_this_task() if changes and is_patched(SHARES_STEPS) else None
+        steps = self._signal_steps.of_this_task() if changes else None
         self._take(with_decision(self._state, decision, door="signal", now=workflow.now(), steps=steps))
 
     def _take(self, taken: tuple[DeskState, list[Approval]]) -> Approval:
@@ -243,7 +242,7 @@ class RunDesk:
 
     def ignore(self, reason: str) -> None:
         """Note news that cannot be taken. The history keeps why, until KEPT_IGNORED are noted."""
-        is_kept = len(self._state.ignored) < KEPT_IGNORED and is_patched(RECORDS_IGNORED)
+        is_kept = len(self._state.ignored) < KEPT_IGNORED
         self._state = with_ignored(self._state, reason, now=workflow.now())
         if is_kept:
             self._undelivered.append(DeskRecord(ignored=self._state.ignored[-1]))

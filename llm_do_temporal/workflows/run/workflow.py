@@ -61,10 +61,6 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.tools.delegate import with_built_attachments
 
 
-_COUNTS_ITEMS = "counts-items"
-"""Patch: a batch that ends shows in its memo what became of its items."""
-
-
 @workflow.defn(name=RUN_WORKFLOW, failure_exception_types=[LlmDoError])
 class LlmDoRun:
     """Keeps the desk, and runs the entry worker or the items of a batch until they end."""
@@ -115,10 +111,10 @@ class LlmDoRun:
     def _close(self) -> ItemCounts | None:
         """Close the desk, show how many items of a batch have completed and failed, and return that.
 
-        None: the run is no batch, or has begun before batches were counted.
+        None: the run is not a batch.
         """
         self._desk.close()
-        if self._batch is None or not workflow.patched(_COUNTS_ITEMS):
+        if self._batch is None:
             return None
         counts, shown = self._batch.counts, RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
         workflow.upsert_memo({RUN_MEMO: shown.model_copy(update={"items": counts})})

@@ -20,7 +20,7 @@ TOKENS = "llm_do_tokens"
 COST = "llm_do_turn_cost_usd"
 WAITED = "llm_do_approval_wait_seconds"
 UNKNOWN = "unknown"
-"""Label for a value that an earlier version did not record."""
+"""Label for a question that no model caused."""
 GENERATED_WORKERS = str(GENERATED)
 """Label of all workers that models made."""
 _MOST = 1_000_000_000

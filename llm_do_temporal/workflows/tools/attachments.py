@@ -27,8 +27,8 @@ from llm_do_temporal.policy.files.attachments import (
 from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity
-from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
@@ -96,7 +96,7 @@ def sharing_questions(
         payload = {"path": attachment.path, "bytes": attachment.bytes, "target_worker": worker.name}
         asks = locate(tree, attachment.path).mount.read_approval
         use = CapabilityUse(name="sandbox.read", payload=payload, asks=asks)
-        summary = f"share {name_in_summary(attachment.path)} ({attachment.bytes} bytes) with {worker.name}"
+        summary = f"share {shown_name(attachment.path)} ({attachment.bytes} bytes) with {worker.name}"
         questions.append(
             ToolQuestion(
                 (use,),

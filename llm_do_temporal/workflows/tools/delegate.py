@@ -31,12 +31,12 @@ from llm_do_temporal.policy.identity import SeenFile, digest_of
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
-from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from llm_do_temporal.workflows.tools.attachments import (
     AttachmentSource,
     NamedPolicy,
@@ -308,7 +308,7 @@ def _call_question(
 ) -> ToolQuestion:
     worker, given = call.worker.name, call.shown["input"]
     paths = [attachment.path for attachment in attachments]
-    named = ", ".join(map(name_in_summary, paths))
+    named = ", ".join(map(shown_name, paths))
     payload = {"worker": worker, **call.shown, "attachments": paths}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     summary = f"call {worker}" + (f" with {named}" if paths else "") + f": {text[:120]}"

@@ -34,7 +34,6 @@ from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
-from llm_do_temporal.workflows.runtime.patches import name_in_summary
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
@@ -65,7 +64,7 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 def _write_question(place: Place, args: dict[str, Any], tool: str, layer: WorkingLayer | None) -> ToolQuestion:
     use = file_use(tool, place, args)
-    summary = f"{tool} {name_in_summary(place.path)} ({use.payload['bytes']} bytes)"
+    summary = f"{tool} {shown_name(place.path)} ({use.payload['bytes']} bytes)"
     return ToolQuestion(uses=(use,), args=args, summary=summary, in_layer=layer is not None)
 
 
@@ -248,7 +247,7 @@ def _change(
         nonlocal previewed
         change = await run_local_first(preview_activity, through(layer, request), summary=f"preview {request.path}")
         previewed = True
-        return Shown(change.diff, None if change.seen is None else (change.seen,))
+        return Shown(change.diff, (change.seen,))
 
     async def bound(shown: Shown) -> ToolOutcome:
         expected = None if shown.files is None else _expected(shown, request, previewed=previewed)

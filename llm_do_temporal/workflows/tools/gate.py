@@ -42,7 +42,6 @@ from llm_do_temporal.policy.uses import canonical
 from llm_do_temporal.redaction.hidden_characters import without_advice
 from llm_do_temporal.workflows.runtime.call_keys import carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
-from llm_do_temporal.workflows.runtime.patches import READS_ARGUMENTS, is_patched
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, unknown_outcome
 from llm_do_temporal.workflows.tools.gated_tool import (
@@ -386,8 +385,6 @@ def _read_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) 
             "Call it again with less.",
         )
     read, problems = read_value(tool.schema, args, steps)
-    if read != args and not is_patched(READS_ARGUMENTS):
-        problems = schema_problems(tool.schema, args, steps)
     return (
         (read, "") if not problems else (args, f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
     )

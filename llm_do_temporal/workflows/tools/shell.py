@@ -22,12 +22,10 @@ from llm_do_temporal.policy.shell import (
     JudgedCommand,
     ShellPolicy,
     describe_policy,
-    is_spelled_otherwise,
     judge_command,
 )
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.runtime.failures import explain
-from llm_do_temporal.workflows.runtime.patches import is_patched
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import (
     AsksDesk,
@@ -44,8 +42,6 @@ LONGEST_TIMEOUT_SECONDS = 300
 _AROUND = timedelta(seconds=90)
 """Time of an attempt beyond the command's own: ending its processes, keeping its output."""
 _SHOWN_CHARS = 200
-_ANY_SPELLING = "shell-rules-any-spelling"
-"""Patch of runs in which rules restrain commands in any spelling."""
 
 
 def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk, layer: WorkingLayer | None = None) -> list[GatedTool]:
@@ -95,9 +91,7 @@ class Shell:
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the command; the preview asks the machine for files and isolation, the effect runs the command once."""
-        # Only where it matters: a run that began before has judged the others the same way.
-        any_spelling = not is_spelled_otherwise(self.policy, args["command"]) or is_patched(_ANY_SPELLING)
-        command = judge_command(self.policy, self.invocation.tree, args["command"], any_spelling=any_spelling)
+        command = judge_command(self.policy, self.invocation.tree, args["command"])
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
         layer = None if self._no_layer else self.layer

@@ -47,7 +47,7 @@ class _Context:
     text: str = ""
     place: Place | None = None
     seen: SeenFile | None = None
-    """Digest of the file as it was found; None in a history of an earlier version."""
+    """The file as it was found; None for a text."""
 
 
 class TemplateTool:

@@ -13,7 +13,6 @@ from llm_do_temporal.client.rules.policies import policy_of_file, policy_of_work
 from llm_do_temporal.client.rules.trial import Trial, answer_in_words, try_policy
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.backtest.verdicts import ChangeKind, Policy
-from llm_do_temporal.policy.identity import EARLIER_VERSION
 from tests.support.workflow.past_calls import asked_to_run, asked_to_write, past_call, past_calls
 
 TODAY = Policy()
@@ -57,7 +56,7 @@ def test_without_a_policy_of_today_what_happened_is_what_counts() -> None:
 
 
 def test_what_the_history_does_not_tell_is_listed_as_unknown() -> None:
-    old = asked_to_write("/notes/a.md", identity_version=EARLIER_VERSION, files=())
+    old = asked_to_write("/notes/a.md", files=())
     trial = tried(NOTES, calls=[past_call(old)])
     assert runs(trial, ChangeKind.UNKNOWN) == ["r1"]
     assert trial.against == 0

@@ -18,7 +18,7 @@ from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
 from tests.support.people.asked_calls import delegation
-from tests.support.workflow.past_calls import asked, asked_to_run, asked_to_write
+from tests.support.workflow.past_calls import asked, asked_to_write
 
 NOTES = {"tool": "write_file", "below": "/notes"}
 
@@ -63,23 +63,18 @@ def test_a_file_behind_a_link_is_not_what_its_path_says() -> None:
     assert judge_again(policy(allow=[NOTES]), linked).verdict == "asks"
 
 
-@pytest.mark.parametrize(
-    ("files", "is_seen"),
-    [((), True), ((SeenFile(path="/notes/a.md"),), True), (None, False)],
-    ids=["no file", "a file without its place", "an earlier version"],
-)
-def test_where_nobody_knows_if_a_link_led_elsewhere_nobody_knows_the_verdict(files: Any, is_seen: bool) -> None:
-    more = {} if files is None else {"files": files}
-    call = asked_to_write("/notes/a.md", **more).call
-    found = judge_again(policy(allow=[NOTES]), call, were_files_seen=is_seen)
+@pytest.mark.parametrize("files", [(), (SeenFile(path="/notes/a.md"),)], ids=["no file", "a file without its place"])
+def test_where_nobody_knows_if_a_link_led_elsewhere_nobody_knows_the_verdict(files: Any) -> None:
+    call = asked_to_write("/notes/a.md", files=files).call
+    found = judge_again(policy(allow=[NOTES]), call)
     assert found.verdict == "unknown"
     assert "links followed, is not in the history" in found.reason
     # A verdict that does not hang on the file is known all the same.
-    assert judge_again(policy(), call, were_files_seen=is_seen).verdict == "asks"
+    assert judge_again(policy(), call).verdict == "asks"
     rules = {"sandbox.write": "pre_approved"}
-    assert judge_again(policy(rules=rules), call, were_files_seen=is_seen).verdict == "passes"
+    assert judge_again(policy(rules=rules), call).verdict == "passes"
     elsewhere = [{"tool": "write_file", "below": "/drafts"}]
-    assert judge_again(policy(allow=elsewhere), call, were_files_seen=is_seen).verdict == "asks"
+    assert judge_again(policy(allow=elsewhere), call).verdict == "asks"
 
 
 @pytest.mark.parametrize(("path", "verdict"), [("/in/a.pdf", "unknown"), ("/../in/a.pdf", "asks")])
@@ -87,13 +82,6 @@ def test_only_a_file_of_the_callers_tree_is_handed_over_by_a_rule(path: str, ver
     call = delegation("reader", path)
     unseen = call.model_copy(update={"attachments": (call.attachments[0].model_copy(update={"place": None}),)})
     assert judge_again(policy(allow=[{"worker": "reader", "attachments": "/in"}]), unseen).verdict == verdict
-
-
-def test_a_command_of_an_earlier_version_is_unknown_where_an_entry_would_pass_it() -> None:
-    call = asked_to_run("git log a.md", files=()).call
-    entry = {"command": "git log {path}"}
-    assert judge_again(policy(allow=[entry]), call, were_files_seen=False).verdict == "unknown"
-    assert judge_again(policy(allow=[entry]), call).verdict == "passes"
 
 
 @pytest.mark.parametrize(
