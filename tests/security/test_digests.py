@@ -90,11 +90,6 @@ def test_an_id_and_the_digest_of_another_question_are_no_decision(named: str, de
     assert "something else" in refused(both, id=named, decision=decision, args=args, digest=digest)
 
 
-@pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_a_question_without_a_digest_is_not_what_a_digest_names(decision: str) -> None:
-    assert "has no digest" in refused(asked(write()), id="a1", decision=decision, digest=QUESTION.digest)
-
-
 @pytest.mark.parametrize("state", ["decided", "withdrawn"])
 def test_a_digest_opens_no_question_that_is_closed(state: str) -> None:
     closed = asked(QUESTION)
