@@ -33,13 +33,13 @@ async def test_a_stored_history_replays(path: Path) -> None:
 
 
 async def test_a_changed_history_does_not_replay() -> None:
-    path = next(path for path in HISTORIES if path.stem == "recorded")
+    path = next(path for path in HISTORIES if path.parent.name.endswith("-files"))
     changed = json.loads(read_history(path).to_json())
     for event in changed["events"]:
         scheduled = event.get("activityTaskScheduledEventAttributes")
         if scheduled is not None:
             scheduled["activityType"]["name"] = "renamed"
-    history = WorkflowHistory.from_json("recorded", changed)
+    history = WorkflowHistory.from_json("changed", changed)
     result = await build_replayer().replay_workflow(history, raise_on_replay_failure=False)
     assert result.replay_failure is not None
 
@@ -62,6 +62,6 @@ async def test_a_replay_that_gets_no_processor_has_not_diverged(monkeypatch: pyt
         return instance
 
     monkeypatch.setattr(WorkflowRunner, "create_instance", create_starved)
-    path = next(path for path in HISTORIES if path.stem == "recorded")
+    path = next(path for path in HISTORIES if path.parent.name.endswith("-files"))
     result = await build_replayer().replay_workflow(read_history(path))
     assert (result.replay_failure, len(starved)) == (None, 1)
