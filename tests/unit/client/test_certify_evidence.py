@@ -17,7 +17,7 @@ from llm_do_temporal.client.certify.stage import digests
 from llm_do_temporal.messages.activities import COMMIT_CHANGES
 from llm_do_temporal.messages.base import ENTRY_PATH
 
-STORED = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
+STORED = Path(__file__).parents[2] / "support" / "histories" / "pitch-decks"
 BEFORE = {"notes.txt": "n"}
 RECORDED = Evidence(
     result={"output": "done"},

@@ -71,7 +71,7 @@ def test_a_batch_tells_its_items_and_their_outcomes() -> None:
 
 
 def test_the_files_of_a_whole_tree_are_told_by_who_wrote_them() -> None:
-    story, folder = Story("recorded"), HISTORIES / "pitch-decks-0.1"
+    story, folder = Story("recorded"), HISTORIES.parents[1] / "support" / "histories" / "pitch-decks"
     for path in sorted(folder.glob("*.json")):
         workflow_id = path.stem.replace(".", "/")
         for event in WorkflowHistory.from_json(workflow_id, path.read_text()).events:

@@ -17,7 +17,7 @@ from temporalio.client import WorkflowHistory
 from llm_do_temporal.client.traces.build import Tracer
 from llm_do_temporal.storage.local import LocalBlobStore
 
-HISTORIES = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
+HISTORIES = Path(__file__).parents[2] / "support" / "histories" / "pitch-decks"
 RUN = "recorded"
 
 

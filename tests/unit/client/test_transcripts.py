@@ -75,7 +75,7 @@ def test_files_are_named_with_their_digests() -> None:
 
 def test_a_turn_says_what_it_cost() -> None:
     (turn, *_) = (one for one in entries("approval-by-signal/run-1") if one.kind == "turn")
-    assert (turn.details["input_tokens"], turn.details["output_tokens"], turn.details["cost_usd"]) == (394, 11, None)
+    assert (turn.details["input_tokens"], turn.details["output_tokens"], turn.details["cost_usd"]) == (420, 11, None)
     assert turn.details["finish_reason"] == "tool_call"
     assert turn.details["seconds"] >= 0
 
