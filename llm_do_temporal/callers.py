@@ -179,9 +179,7 @@ class _Door:
     def check(self) -> None:
         """Raise where no worker can be called."""
         if not self.call:
-            raise ToolCallFailed(
-                "workers can be called only while a tool is called"
-            )
+            raise ToolCallFailed("workers can be called only while a tool is called")
         if self.local:
             self.wants_activity = True
             raise _BegunAnew

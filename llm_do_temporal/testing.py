@@ -1,13 +1,23 @@
 """Scripted models for tests of your own workshops.
 
+A play is a model in a file of the workshop, `model: offline:plays.py:pitch`: a function of a `SeenRequest` that returns
+a text, a mapping (a structured answer) or calls; or a generator that yields calls and is sent their results:
+
+    @play
+    def pitch(seen: SeenRequest) -> PlaySteps:
+        (read,) = yield call("read_file", path="/pitch.md")
+        return f"The pitch has {len(read.data['content'].split())} words."
+
+In a test of Python, a model is a list of turns:
+
     model = scripted(call("write_file", path="/a.txt", content="hi"), "Written.")
     register_model("writer", model)          # workers in this process can now use `test:writer`
     ...
     assert "Rejected by" in model.requests[-1].results("write_file")[0].text
 
 Which turn of a script comes next is read from the conversation, never from a counter, so one model
-serves any number of runs and workers at once, and a crash or a retry in between changes nothing. Only
-tests import this module.
+serves any number of runs and workers at once, and a crash or a retry in between changes nothing. Tests
+and plays import this module, and nothing else does.
 """
 
 from __future__ import annotations
@@ -21,19 +31,24 @@ from typing import Any, cast
 from pydantic_ai.messages import ModelMessage, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_ai.models import Model
 
-from llm_do_temporal.offline.model.script_model import ScriptModel
-from llm_do_temporal.offline.model.scripts import SCRIPTS, TEST_PREFIX
-from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
+from llm_do_temporal.offline.play import Call, Step, call, play
+from llm_do_temporal.offline.play import PlaySteps as _PlaySteps
+from llm_do_temporal.offline.script_model import SCRIPTS, TEST_PREFIX, ScriptModel
+from llm_do_temporal.offline.seen import SeenRequest, ToolResult
 
-__all__ = ["Call", "Fails", "ScriptedModel", "SeenRequest", "ToolResult", "call", "fails", "register_model", "scripted"]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A tool call in a script."""
-
-    tool: str
-    args: Mapping[str, Any]
+__all__ = [
+    "Call",
+    "Fails",
+    "PlaySteps",
+    "ScriptedModel",
+    "SeenRequest",
+    "ToolResult",
+    "call",
+    "fails",
+    "play",
+    "register_model",
+    "scripted",
+]
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,8 @@ class Fails:
     then: Turn
 
 
-Step = str | Call
+PlaySteps = _PlaySteps
+"""Type of a play that is a generator: it yields calls, is sent their results, and returns a text or a mapping."""
 Turn = Step | Sequence[Step] | Mapping[str, Any] | Fails | Exception | Callable[[list[ModelMessage]], Any]
 """Answer of a scripted model to one request: text; one or several tool calls, with text among them or not; a mapping
 as the structured output; an exception to raise; or a function of the messages, async or not, that returns one of
@@ -92,11 +108,6 @@ def scripted(*turns: Turn) -> ScriptedModel:
     Asked for more turns than there are it raises AssertionError, which fails the run under test.
     """
     return ScriptedModel(turns)
-
-
-def call(tool: str, /, **args: Any) -> Call:
-    """A turn, or a part of one, that calls `tool` with these arguments."""
-    return Call(tool=tool, args=args)
 
 
 def fails(error: Exception, *, times: int = 1, then: Turn) -> Fails:

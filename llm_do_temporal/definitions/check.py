@@ -7,7 +7,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from llm_do_temporal.definitions.check_models import batch_problems, name_problems, setting_problems, workshop_models
+from llm_do_temporal.definitions.check_models import (
+    batch_problems,
+    name_problems,
+    play_problems,
+    setting_problems,
+    workshop_models,
+)
 from llm_do_temporal.definitions.evaluations.evaluation_check import evaluation_problems
 from llm_do_temporal.definitions.protection.protected_files import check_defining
 from llm_do_temporal.definitions.registry.registry import complete, input_of
@@ -51,6 +57,7 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
     everybody = [*workers.in_workshop(), *templates]
     open_ended = any(may_name_capabilities(parsed, workshop, load=run_python) for parsed in everybody)
     problems += [*workshop_models(workshop, document), *missing]
+    problems += play_problems(workshop, document, everybody, run_python=run_python)
     problems += [*_rule_problems(workshop, document, everybody, open_ended), *_example_problems(workshop, document)]
     for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed, run_python=run_python)[2]]

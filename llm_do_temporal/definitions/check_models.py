@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from llm_do_temporal.definitions.keys.models import unknown_settings
 from llm_do_temporal.definitions.price_list import spelling_doubt
+from llm_do_temporal.definitions.tools.plays import load_play, read_play
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases, unknown_models
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
-from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of, play_of
 from llm_do_temporal.policy.models.known import model_doubt
 from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, has_batches
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
@@ -55,6 +57,30 @@ def name_problems(file: str, line: int | None, model: str, config: WorkshopConfi
     for name in models_of(model):
         if name not in unknown and name not in config.models:
             yield from _doubts(file, line, name)
+
+
+def play_problems(
+    workshop: Workshop, document: Document, workers: Iterable[ParsedWorker], *, run_python: bool
+) -> Iterator[Problem]:
+    """Yield a problem for each model `offline:FILE.py:FUNCTION` whose file or function cannot be used.
+
+    Without `run_python` the file is read, and not run.
+    """
+    config = workshop.config
+    named = [(WORKSHOP_FILE, document.line_of(("models", name)), one.model) for name, one in config.models.items()]
+    named.append((WORKSHOP_FILE, document.line_of(("model",)), config.model or ""))
+    named += [(one.place.label, one.document.line_of(("model",)), one.definition.model or "") for one in workers]
+    for place, line, models in named:
+        for model in models_of(models):
+            play = play_of(model)
+            if play is None or model_doubt(model) is not None:
+                continue
+            try:
+                (load_play if run_python else read_play)(play, root=workshop.root)
+            except DefinitionError as error:
+                message = f"the model '{model}' cannot be used: {error.problem}"
+                where = (place, line) if error.file is None else (error.file, error.line)
+                yield Problem(*where, message, next_step=error.next_step)
 
 
 def batch_problems(parsed: ParsedWorker, config: WorkshopConfig) -> Iterator[Problem]:

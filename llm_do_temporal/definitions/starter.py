@@ -65,7 +65,7 @@ _EXAMPLES = {
 # Pitch decks: pitch_orchestrator has each deck in files/pipeline evaluated by pitch_evaluator, and writes a page about
 # each into files/evaluations. A person approves each page.
 name: pitch-decks
-model: offline:pitch-decks       # a script that reads the PDFs and scores them by rules. For a language model, write
+model: offline:plays.py:decks    # a script that reads the PDFs and scores them by words. For a language model, write
                                  # anthropic:claude-sonnet-5-5, for example, and set ANTHROPIC_API_KEY before you start.
 sandbox:
   root: files                    # apart from the files that define workers, which none of them may write
@@ -74,6 +74,56 @@ approvals:
     worker.call: pre_approved    # evaluators only read one deck each; asking for each would teach people to click yes
     sandbox.write: needs_approval
 """,
+        "plays.py": '''\
+"""The model of this workshop: a script that reads the PDFs and scores them by words. It is not a language model."""
+
+import json
+from pathlib import PurePosixPath
+
+from llm_do_temporal.testing import PlaySteps, SeenRequest, call, play
+
+WORDS = {
+    "problem": "problem",
+    "solution": "product",
+    "market": "market",
+    "business_model": "price",
+    "traction": "customers",
+    "team": "team",
+    "financials_and_ask": "raising",
+}
+"""A word that a deck has on the page about each dimension."""
+
+
+@play
+def decks(seen: SeenRequest) -> PlaySteps:
+    """Evaluate the deck that is attached; a worker with tools has every deck evaluated, and writes a page about it."""
+    if not seen.tools:
+        return evaluation(seen.pages)
+    (listing,) = yield ["Looking for decks.", call("list_files", path="/pipeline", pattern="**/*.pdf")]
+    paths = listing.files
+    if not paths:
+        return "There are no decks in /pipeline."
+    calls = [call("pitch_evaluator", input="Evaluate the attached deck.", attachments=[path]) for path in paths]
+    results = yield [f"Having {len(calls)} decks evaluated.", *calls]
+    texts = {path: json.dumps(result.data, indent=2) for path, result in zip(paths, results) if result.ok}
+    pages = {f"/evaluations/{PurePosixPath(path).stem}.md": f"# {path}\\n\\n{texts[path]}\\n" for path in texts}
+    writes = [call("write_file", path=path, content=page) for path, page in pages.items()]
+    written = (yield ["Writing a page about each.", *writes]) if writes else []
+    return f"Evaluated {len(texts)} of {len(paths)} decks, wrote {sum(one.ok for one in written)} files."
+
+
+def evaluation(pages: tuple[str, ...]) -> dict[str, object]:
+    """Return the evaluation of a deck: 3 points where a page has the dimension's word, with that page; else 1."""
+    scores = []
+    for dimension, word in WORDS.items():
+        page = next((number for number, text in enumerate(pages, start=1) if word in text.lower()), None)
+        evidence = f'page {page}: "{word}"' if page else "The deck says nothing about it."
+        scores.append({"dimension": dimension, "score": 3 if page else 1, "evidence": evidence})
+    missing = [one["dimension"] for one in scores if one["score"] == 1]
+    flags = [f"It says nothing about {', '.join(missing)}."] if missing else []
+    verdict = "watch" if len(missing) < 3 else "pass"
+    return {"summary": f"{len(pages)} pages.", "scores": scores, "verdict": verdict, "red_flags": flags}
+''',
     }
 }
 """Texts of the files of each example, by its name; the others are copied from its folder."""

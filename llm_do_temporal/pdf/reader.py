@@ -136,15 +136,22 @@ _leash: ContextVar[Leash | None] = ContextVar("leash", default=None)
 _room = threading.BoundedSemaphore(AT_ONCE)
 
 
-async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`asyncio.to_thread`, and whatever is being parsed in it ends when this is cancelled."""
+@contextlib.contextmanager
+def leashed() -> Generator[None]:
+    """End with the block whatever is being parsed by threads that begin in it, and have its context."""
     leash = Leash()
     token = _leash.set(leash)
     try:
-        return await asyncio.to_thread(work, *args, **kwargs)
+        yield
     finally:
         leash.cut()
         _leash.reset(token)
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`asyncio.to_thread`, and whatever is being parsed in it ends when this is cancelled."""
+    with leashed():
+        return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def pdf_text(data: bytes, order: Order) -> PdfText:

@@ -159,7 +159,7 @@ def build_worker(
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
     records = ForkRecords(blobs)
-    turns = TurnStore(blobs, records, chosen.batch_times)
+    turns = TurnStore(blobs, records, chosen.batch_times, workshop)
     agent = AgentPlugin(build_agent(turns))
     queues = Queues(models=tuple(providers), files=separate_files)
     definitions = DefinitionActivities(

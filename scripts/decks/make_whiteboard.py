@@ -1,7 +1,7 @@
 """Draws the sample whiteboard of the shipped workshop: `python scripts/decks/make_whiteboard.py [FILE]`.
 
-The picture is what a vision model reads. What the notes say is in the file as text as well, so that the
-offline planner, which sees no pictures, has something to plan from. The same notes always give the same picture.
+The picture is what a vision model reads. What the notes say is in the file as text as well, so that the play of the
+planner, which sees no pictures, has something to plan from. The same notes always give the same picture.
 """
 
 from __future__ import annotations

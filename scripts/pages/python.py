@@ -82,8 +82,9 @@ def _docstring(module: ModuleType, name: str, value: Any) -> str:
     """Return the docstring of a class or function, or the text below the assignment of anything else."""
     if inspect.isclass(value) or inspect.isfunction(value):
         return value.__doc__ or ""
-    home = import_module(getattr(value, "__module__", module.__name__))
-    return assigned(ast.parse(inspect.getsource(home)).body).get(name, "")
+    homes = (import_module(getattr(value, "__module__", module.__name__)), module)
+    found = (assigned(ast.parse(inspect.getsource(home)).body).get(name) for home in homes)
+    return next(filter(None, found), "")
 
 
 def _signature(value: Any) -> str:

@@ -145,7 +145,7 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
     for name in ("llm_do_approvals_pending", "llm_do_approval_wait_seconds_sum"):
         told = [line for line in labels if line.startswith(name) and 'worker="approvals_demo"' in line]
         assert told, (name, labels)
-        assert all('model="offline:examples"' in line for line in told), told
+        assert all('model="offline:plays.py:examples"' in line for line in told), told
     (tokens,) = [line for line in labels if "llm_do_tokens_total" in line and "gpt-4o" in line and "output" in line]
     assert 'worker="greeter"' in tokens
     assert "go" not in {part for line in labels for part in line.split('"')}

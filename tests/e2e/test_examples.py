@@ -4,8 +4,7 @@ How an example gets here. Its files stand flat in `workers/`: `NAME.worker`, Pyt
 in a file or folder of its own. An entry worker is one that no other worker delegates to. Each has one line in the
 table of `workers/README.md`, with the command that is run here as it stands there, and one in `HOLDS` below: what
 must be true afterwards. A worker without them fails the test. All run on one host, one after the other, with the
-workshop's model `offline:examples`, which plays them: `llm_do_temporal/offline/examples.py` is
-where a play is added.
+workshop's model `offline:plays.py:examples`, which plays them.
 """
 
 from __future__ import annotations

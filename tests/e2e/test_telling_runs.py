@@ -31,7 +31,7 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_pat
 
     cost = shop.type("show", "told", "--cost").stdout
     assert "main/pitch_evaluator-1" in cost
-    assert "offline:examples" in cost
+    assert "offline:plays.py:examples" in cost
 
     assert shop.type("export", "told").stdout.startswith("# Run `told`\n")
     kept = tmp_path / "job.html"

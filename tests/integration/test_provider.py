@@ -112,6 +112,7 @@ async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Pl
         ("gpt-test", ModelRefusal, "names no provider"),
         ("test:nobody-registered-this", ModelFailed, "nobody-registered-this"),
         ("offline:no-such-script", LlmDoError, "no-such-script"),
+        ("offline:plays.py:pitch", ModelFailed, "'offline:plays.py:pitch' failed: there is no file 'plays.py'"),
         (":", ModelRefusal, "names the unknown provider ''"),
     ],
 )

@@ -15,7 +15,7 @@ from llm_do_temporal.activities.external_schemas import usable_schema
 from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed
 from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_problems
-from llm_do_temporal.offline.model.schema_fit import fit
+from llm_do_temporal.offline.schema_fit import fit
 from llm_do_temporal.policy.templates import normalise_template
 from llm_do_temporal.sandbox.listing import parse_pattern
 from llm_do_temporal.workflows.tools.gate import _read_arguments  # pyright: ignore[reportPrivateUsage]

@@ -6,18 +6,16 @@ What a function raises is a failure of the evaluator, and no score.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from llm_do_temporal.activities.python_tools import without_host_folders
 from llm_do_temporal.activities.runtime.authors import contained, is_interruption
 from llm_do_temporal.callers import run_in_thread
-from llm_do_temporal.definitions.tools.python_files import load_python
 from llm_do_temporal.definitions.tools.python_functions import describe_exception
-from llm_do_temporal.definitions.tools.python_modules import forget_changed, importable
-from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
-from llm_do_temporal.definitions.tools.python_tools import evaluator_source
+from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_tools import evaluator_source, load_callable
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
@@ -34,7 +32,8 @@ def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root
     given = {**facts.model_dump(mode="json"), "case": _case(case)}
     try:
         with importable(root):
-            function = _function(evaluator.function, root)
+            name = evaluator.function.rpartition(":")[2].rpartition(".")[2]
+            function = load_callable(evaluator_source(evaluator.function, root=root), name)
             with contained():
                 made = function(given, **evaluator.arguments)
                 returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
@@ -52,18 +51,6 @@ def _case(case: EvaluationCase) -> dict[str, Any]:
     """Return the case as a dictionary with the keys of the evaluation file, beside our own names for them."""
     inputs = case.prompt if case.input is None else case.input
     return {**case.model_dump(mode="json"), "name": case.id, "inputs": inputs, "expected_output": case.expected}
-
-
-def _function(reference: str, root: Path) -> Callable[..., Any]:
-    """Return the function of a reference, from the files as they are now. Raises DefinitionError."""
-    file = evaluator_source(reference, root=root)
-    imported = imported_files(file)
-    forget_changed(imported)
-    name = reference.rpartition(":")[2].rpartition(".")[2]
-    found = getattr(load_python(file, digest_with_imports(file, imported)), name, None)
-    if not callable(found):
-        raise DefinitionError(f"'{file.label}' has no function '{name}'")
-    return cast("Callable[..., Any]", found)
 
 
 async def _result_of(made: Awaitable[Any]) -> Any:

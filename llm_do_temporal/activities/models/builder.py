@@ -17,6 +17,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -36,10 +37,11 @@ from temporalio import activity, workflow
 
 from llm_do_temporal.activities.models.answer_bounds import bounded_model
 from llm_do_temporal.activities.models.openai_requests import for_templates, skip_transform, with_whole_schemas
+from llm_do_temporal.activities.models.plays import play_model
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
-from llm_do_temporal.policy.models.ids import ModelAlias, read_serving_id, stated_price
+from llm_do_temporal.policy.models.ids import ModelAlias, play_of, read_serving_id, stated_price
 from llm_do_temporal.policy.models.prices import Price
 from llm_do_temporal.redaction.configured_keys import know_variable
 
@@ -58,8 +60,8 @@ _NO_KEY = "none"
 server the key of the provider whose protocol it speaks."""
 
 
-async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
-    """Return the model of an id made by `serving_id`.
+async def build_model(_context: ModelResolutionContext[Any], model_id: str, workshop: Path | None = None) -> Model:
+    """Return the model of an id made by `serving_id`; `workshop` is the folder that the models of its own are in.
 
     Raises ModelRefusal for an unknown provider, ModelFailed for a model that cannot be built. In an activity these are
     final. A model whose key is not set here is a KeylessModel: the next worker service may have the key.
@@ -69,7 +71,7 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
     shown, alias = read_serving_id(model_id)
     try:
         try:
-            model = await _cached_or_new(model_id)
+            model = await _cached_or_new(model_id, workshop)
         except _KeyNotSet as missing:
             model = KeylessModel(model_id, str(missing))
         setattr(model, _SHOWN, shown)
@@ -167,9 +169,12 @@ class KeylessModel(NamedModel):
         self.variable = variable
 
 
-async def _cached_or_new(model_id: str) -> Model:
+async def _cached_or_new(model_id: str, workshop: Path | None) -> Model:
     """Return a provider's model from the cache, and a model that plays a script anew each time."""
     _, alias = read_serving_id(model_id)
+    play = play_of(alias.model)
+    if play is not None:
+        return play_model(play, workshop)
     if parse_model_id(alias.model)[0] in ("offline", "test"):
         return await asyncio.to_thread(_real_model_in_turn, model_id)
     return await _cache.get(model_id)

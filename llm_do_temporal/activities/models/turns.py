@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from opentelemetry import trace
@@ -101,12 +102,18 @@ class TurnStore:
     """Stores that model turns use: the conversations at hand, blobs, records of other runs, and turns in batches."""
 
     def __init__(
-        self, blobs: BlobStore | None = None, records: ForkRecords | None = None, times: BatchTimes | None = None
+        self,
+        blobs: BlobStore | None = None,
+        records: ForkRecords | None = None,
+        times: BatchTimes | None = None,
+        workshop: Path | None = None,
     ) -> None:
         """Without blobs no turn has attachments or a base; without records none is taken over from another run.
 
-        `times` are those of turns that go through batch APIs; None for the usual ones.
+        `times` are those of turns that go through batch APIs; None for the usual ones. Without the folder of a workshop
+        there are no models of its own.
         """
+        self.workshop = workshop
         self.blobs = blobs
         self.records = records
         self.conversations = Conversations(blobs)

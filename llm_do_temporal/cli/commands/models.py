@@ -70,6 +70,6 @@ def _known() -> list[str]:
     """Return the names of all known models. Loads Pydantic AI, which takes a second or two."""
     from pydantic_ai.models import known_model_names
 
-    from llm_do_temporal.offline import OFFLINE_NAMES
+    from llm_do_temporal.policy.models.known import OFFLINE, OFFLINE_MODELS
 
-    return sorted({*known_model_names(), *(f"offline:{name}" for name in OFFLINE_NAMES)})
+    return sorted({*known_model_names(), *(f"{OFFLINE}:{name}" for name in OFFLINE_MODELS)})

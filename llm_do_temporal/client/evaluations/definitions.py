@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.tools.plays import read_play
 from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.definitions.workshop.workshop import Workshop, run_settings
@@ -14,6 +15,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
+from llm_do_temporal.policy.models.ids import chain_of, full_name, play_of
 from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
 
 ANYBODY = "*"
@@ -24,7 +26,7 @@ class Involved:
     """Files and models of workers."""
 
     definitions: dict[str, str] = field(default_factory=dict[str, str])
-    """Digests of the files of workers and of their Python tools, by path."""
+    """Digests of the files of workers, of their Python tools and of plays, by path."""
     models: dict[str, str] = field(default_factory=dict[str, str])
     """Models by the names of workers."""
 
@@ -63,6 +65,11 @@ def involved(workshop: Workshop, entry: str, models: ModelSources) -> Involved:
         _involve(registry, worker, models, None, found)
     except ModelRefusal as refusal:
         raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+    named = [one for model in found.models.values() for one in chain_of(models.aliases, model)]
+    for play in dict.fromkeys(play_of(full_name(models.aliases, one)) for one in named):
+        if play is not None:
+            file = read_play(play, root=workshop.root.resolve())
+            found.definitions[file.label] = digest_with_imports(file, imported_files(file))
     return found
 
 

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.tools.python_files import authors_code, load_python
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
-from llm_do_temporal.definitions.tools.python_modules import importable
-from llm_do_temporal.definitions.tools.python_sources import PythonFile, read_python
+from llm_do_temporal.definitions.tools.python_modules import forget_changed, importable
+from llm_do_temporal.definitions.tools.python_sources import (
+    PythonFile,
+    digest_with_imports,
+    imported_files,
+    read_python,
+)
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
 from llm_do_temporal.definitions.workers.tools_file import TOOLS_FILE, tools_files, tools_folders
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
@@ -93,6 +100,17 @@ def load_function(file: PythonFile, name: str) -> PythonFunction:
         if not hasattr(module, name):
             raise DefinitionError(f"'{file.label}' has no function '{name}'")
         return _read(module, name, file)
+
+
+def load_callable(file: PythonFile, name: str) -> Callable[..., Any]:
+    """Return a function of a file, with the modules that it imports as they are now. Raises DefinitionError."""
+    imported = imported_files(file)
+    with importable(file.root):
+        forget_changed(imported)
+        found = getattr(load_python(file, digest_with_imports(file, imported)), name, None)
+    if not callable(found):
+        raise DefinitionError(f"'{file.label}' has no function '{name}'")
+    return cast("Callable[..., Any]", found)
 
 
 def _find(name: str, place: WorkerPlace) -> _Found:

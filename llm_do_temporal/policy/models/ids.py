@@ -210,6 +210,12 @@ def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:
     return f"{name} ({spec.get('model')})", ModelAlias.model_validate(spec)
 
 
+def play_of(model: str) -> tuple[str, str] | None:
+    """Return file and function of `offline:FILE.py:FUNCTION`, a scripted model of the workshop; None for others."""
+    file, colon, function = model.removeprefix(OFFLINE).rpartition(":")
+    return (file, function) if model.startswith(OFFLINE) and colon else None
+
+
 def stated_price(alias: ModelAlias) -> Price | None:
     """Return the price that needs no price list: the workshop's, or nothing for an offline model; None for others."""
     if alias.price is None and alias.model.startswith(OFFLINE):

@@ -13,28 +13,8 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
 
 OFFLINE = "offline"
-OFFLINE_MODELS = (
-    "by-hand",
-    "echo",
-    "examples",
-    "greeter",
-    "notes",
-    "pitch-decks",
-    "pitch-evaluator",
-    "pitch-orchestrator",
-    "approvals-demo",
-    "calculator",
-    "code-analyzer",
-    "file-organizer",
-    "api-renamer",
-    "task-decomposer",
-    "summarizer",
-    "whiteboard-planner",
-    "bootstrapper",
-    "evaluation-judge",
-    "pitch-orchestrator-coded",
-)
-"""Names of the models that are scripts, without `offline:`."""
+OFFLINE_MODELS = ("by-hand", "echo", "greeter", "notes")
+"""Names of the package's models that are scripts, without `offline:`."""
 PROVIDERS = frozenset(
     {
         "alibaba",
@@ -87,6 +67,7 @@ PROVIDERS = frozenset(
 """Providers of Pydantic AI, as the part of a model's name before the colon."""
 _FURTHER = frozenset({OFFLINE, "test"})
 _GATEWAY = "gateway/"
+_PYTHON = ".py"
 _FORM = "A model is an alias, or provider:name like anthropic:claude-sonnet-5-5."
 
 
@@ -104,7 +85,7 @@ def model_doubt(model: str) -> ModelDoubt | None:
     """Return the doubt about `provider:name`; None for a model that may exist."""
     provider, _, name = model.partition(":")
     if provider == OFFLINE:
-        return None if name in OFFLINE_MODELS else _offline_doubt(name)
+        return _offline_doubt(name)
     if provider in PROVIDERS or provider in _FURTHER or provider.startswith(_GATEWAY):
         return None
     close = get_close_matches(provider.lower(), sorted(PROVIDERS | {OFFLINE}), n=1, cutoff=0.75)
@@ -136,8 +117,14 @@ def check_models(aliases: Aliases | None, named: Iterable[str | None]) -> list[s
     return [f"{doubt.message}: a run may fail for that. {doubt.hint}" for doubt in doubts]
 
 
-def _offline_doubt(name: str) -> ModelDoubt:
+def _offline_doubt(name: str) -> ModelDoubt | None:
+    file, colon, function = name.rpartition(":")
+    if name in OFFLINE_MODELS or (file.endswith(_PYTHON) and function.isidentifier()):
+        return None
+    if colon or name.endswith(_PYTHON):
+        message = f"'{OFFLINE}:{name[:80]}' names no function of a Python file"
+        return ModelDoubt(message, "Write it like 'offline:plays.py:pitch'.", certain=True)
     close = get_close_matches(name.lower(), OFFLINE_MODELS, n=1)
     known = ", ".join(f"{OFFLINE}:{one}" for one in OFFLINE_MODELS)
-    hint = f"Did you mean '{OFFLINE}:{close[0]}'?" if close else f"There are {known}."
+    hint = f"Did you mean '{OFFLINE}:{close[0]}'?" if close else f"There are {known}, and {OFFLINE}:FILE.py:FUNCTION."
     return ModelDoubt(f"there is no offline model '{OFFLINE}:{name[:80]}'", hint, certain=True)

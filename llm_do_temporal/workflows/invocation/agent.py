@@ -8,6 +8,7 @@ activity's name, and so of the wire format.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pydantic_ai import Agent, RunContext
@@ -96,7 +97,7 @@ def build_agent(store: TurnStore) -> Agent[object, Any]:
         retries={"tools": _NEVER_USED_UP, "output": OUTPUT_RETRIES},
         capabilities=[
             TurnSpans(),
-            ResolveModelId(build_model),
+            ResolveModelId(partial(build_model, workshop=store.workshop)),
             ResolveAttachments(store),
             OutputCheck(),
             ToolCallCount(),

@@ -19,12 +19,27 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from llm_do_temporal.activities.models.plays import play_model
 from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.tools.plays import load_play
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 
 WORKSHOP = Path(__file__).parents[3] / "workers"
+PLAYS = "plays.py"
+DECKS = "pitch_decks.py"
 TEXT: dict[str, Any] = {"type": "string"}
 PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+
+def playing(function: str = "examples", file: str = PLAYS, workshop: Path = WORKSHOP) -> Model:
+    """The model `offline:FILE:FUNCTION` of a workshop; by default the one of the shipped workshop."""
+    return play_model((file, function), workshop)
+
+
+def in_file(name: str, file: str = PLAYS) -> Any:
+    """What a file of plays of the shipped workshop calls so."""
+    found = "examples" if file == PLAYS else "play_decks"
+    return load_play((file, found), root=WORKSHOP)[1].__globals__[name]
 
 
 def tool(name: str, description: str = "", /, **properties: dict[str, Any]) -> ToolDefinition:

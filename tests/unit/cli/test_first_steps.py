@@ -16,9 +16,13 @@ import pytest
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.app import COMMANDS
 from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.starter import EXAMPLE_FILES, make_workshop
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.json_schema import schema_problems
 from tests.support.people.desk import SHIPPED
+from tests.support.providers.offline_answers import EVALUATOR, LIST, WRITE, Talk, offering, pdf, playing, wanting
 
 NOBODY = "127.0.0.1:1"
 """No server listens there."""
@@ -79,13 +83,35 @@ def test_init_makes_the_whole_example(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert check_workshop(tmp_path / "decks") == []
     assert files(tmp_path / "decks") == sorted(
-        [*EXAMPLE_FILES, *SCHEMAS, "workshop.yaml", "files/README.md", ".gitignore"]
+        [*EXAMPLE_FILES, *SCHEMAS, "workshop.yaml", "plays.py", "files/README.md", ".gitignore"]
     )
     assert "  llm-do-temporal start pitch_orchestrator 'evaluate every deck' --workshop decks\n" in done.stderr
     for name in EXAMPLE_FILES:
         assert (tmp_path / "decks" / name).read_bytes() == (SHIPPED / name).read_bytes()
     pipeline = {f"files/pipeline/{path.name}" for path in (SHIPPED / "files/pipeline").iterdir()}
     assert pipeline == {name for name in EXAMPLE_FILES if name.startswith("files/")}
+
+
+async def test_the_play_of_the_example_evaluates_a_deck_and_writes_a_page(tmp_path: Path) -> None:
+    make_workshop(tmp_path, "pitch-decks")
+    model = playing("decks", workshop=tmp_path)
+    schema = Registry(load_workshop(tmp_path)).load("pitch_evaluator").output_schema
+    assert schema is not None
+    deck = (tmp_path / "files/pipeline/kelpworks.pdf").read_bytes()
+    (answer,) = await Talk(model, wanting(schema), "Evaluate it.", pdf(deck)).calls()
+    evaluation = answer.args_as_dict()
+    assert schema_problems(schema, evaluation) == []
+    assert [row["score"] for row in evaluation["scores"]].count(3) > 3
+    talk = Talk(model, offering(LIST, EVALUATOR, WRITE), "evaluate every deck")
+    await talk.calls()
+    talk.reply({"files": [{"path": "/pipeline/kelpworks.pdf"}, {"path": "/pipeline/mendly.pdf"}]})
+    await talk.calls()
+    talk.reply(answer.args_as_json_str(), ValueError("it is locked"))
+    (writing,) = await talk.calls()
+    assert writing.args_as_dict()["path"] == "/evaluations/kelpworks.md"
+    assert '"verdict": ' in writing.args_as_dict()["content"]
+    talk.reply("{}")
+    assert await talk.text() == "Evaluated 1 of 2 decks, wrote 1 files."
 
 
 def test_init_knows_its_examples_and_makes_nothing_for_another(run: Run, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.json_schema import schema_problems
-from llm_do_temporal.offline.model.schema_fit import fit
+from llm_do_temporal.offline.schema_fit import fit
 
 NODE: dict[str, Any] = {
     "type": "object",

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.offline import offline_model
-from llm_do_temporal.offline.model.scripts import SCRIPTS
+from llm_do_temporal.offline.script_model import SCRIPTS
 from llm_do_temporal.testing import ScriptedModel, call, fails, register_model, scripted
 
 

@@ -9,7 +9,8 @@ import pytest
 from pydantic_ai.providers import infer_provider_class
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.offline import OFFLINE_NAMES
+from llm_do_temporal.offline.plain import PLAIN
+from llm_do_temporal.policy.models.ids import play_of
 from llm_do_temporal.policy.models.known import OFFLINE_MODELS, PROVIDERS, ModelDoubt, check_models, model_doubt
 
 
@@ -19,7 +20,7 @@ def test_the_providers_are_those_of_pydantic_ai() -> None:
 
 
 def test_the_offline_models_are_those_there_are() -> None:
-    assert OFFLINE_MODELS == OFFLINE_NAMES
+    assert tuple(PLAIN) == OFFLINE_MODELS
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,10 @@ def test_the_offline_models_are_those_there_are() -> None:
         ("quux:model", "Known are anthropic, google, openai and the others of Pydantic AI", False),
         ("offline:note", "Did you mean 'offline:notes'?", True),
         ("offline:zzz", "There are offline:by-hand, offline:echo, ", True),
+        # a play is a function of a Python file
+        ("offline:plays.py", "Write it like 'offline:plays.py:pitch'.", True),
+        ("offline:plays:pitch", "Write it like 'offline:plays.py:pitch'.", True),
+        ("offline:plays.py:", "Write it like 'offline:plays.py:pitch'.", True),
     ],
 )
 def test_a_name_that_is_not_known_is_doubted_with_a_hint(model: str, hint: str, certain: bool) -> None:
@@ -40,10 +45,24 @@ def test_a_name_that_is_not_known_is_doubted_with_a_hint(model: str, hint: str, 
     assert (doubt.hint.startswith(hint), doubt.certain) == (True, certain)
 
 
-@pytest.mark.parametrize("model", ["anthropic:x", "gateway/openai:gpt-5", "offline:echo", "test:anything"])
+@pytest.mark.parametrize(
+    "model", ["anthropic:x", "gateway/openai:gpt-5", "offline:echo", "offline:a/plays.py:pitch", "test:anything"]
+)
 def test_models_that_may_exist_are_not_doubted(model: str) -> None:
     doubt: ModelDoubt | None = model_doubt(model)
     assert doubt is None
+
+
+@pytest.mark.parametrize(
+    ("model", "play"),
+    [
+        ("offline:a/plays.py:pitch", ("a/plays.py", "pitch")),
+        ("offline:notes", None),
+        ("anthropic:plays.py:pitch", None),
+    ],
+)
+def test_a_play_is_a_file_and_a_function(model: str, play: tuple[str, str] | None) -> None:
+    assert play_of(model) == play
 
 
 ALIASES = {"fast": "openai:gpt-5", "wrong": "opnai:gpt-5", "several": "fast, test:a"}

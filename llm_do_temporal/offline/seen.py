@@ -1,13 +1,14 @@
 """Model requests as a provider would see them, with the facts that a script needs.
 
-Every offline model and every scripted test model decides from a `SeenRequest` alone, so the same
-conversation always gets the same answer, whichever process asks. Reads messages; never changes them.
+Every play and every scripted test model decides from a `SeenRequest` alone, so the same conversation always gets the
+same answer, whichever process asks. Reads messages; never changes them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -29,8 +30,12 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from llm_do_temporal.pdf.reader import Order, PdfFailure, pdf_text
+
 REJECTED = "Rejected by "
 """Beginning of a tool result after a person said no."""
+PDF = "application/pdf"
+_PAGES = Order("text", 200, characters=1_000_000, first_pages=True)
 
 
 @dataclass(frozen=True)
@@ -104,10 +109,29 @@ class SeenRequest:
             if isinstance(item, str | TextContent)
         )
 
+    @cached_property
+    def input(self) -> Mapping[str, Any]:
+        """The first JSON object of the prompt: the fields of a typed input. Empty if the prompt has none."""
+        start = self.prompt.find("{")
+        try:
+            return fields_of(json.JSONDecoder().raw_decode(self.prompt[start:])[0]) if start >= 0 else {}
+        except (ValueError, RecursionError):
+            return {}
+
     @property
     def attachments(self) -> tuple[BinaryContent, ...]:
-        """The files of the user's prompts, with their bytes."""
+        """The files of the user's prompts, with their bytes. Attached texts are in the prompt."""
         return tuple(item for item in self._user_content if isinstance(item, BinaryContent))
+
+    @cached_property
+    def pages(self) -> tuple[str, ...]:
+        """The text of each page of the attached PDFs, in order; none of a file that cannot be read."""
+        found: list[str] = []
+        for item in self.attachments:
+            if item.media_type == PDF:
+                with suppress(PdfFailure):
+                    found += pdf_text(item.data, _PAGES).texts
+        return tuple(found)
 
     @property
     def tools(self) -> dict[str, ToolDefinition]:
@@ -167,13 +191,6 @@ class SeenRequest:
                 if isinstance(part, UserPromptPart):
                     found.extend([part.content] if isinstance(part.content, str) else part.content)
         return found
-
-
-def see(
-    messages: Sequence[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-) -> SeenRequest:
-    """Return the request made of these messages, settings and parameters."""
-    return SeenRequest(messages=tuple(messages), parameters=parameters, settings=settings)
 
 
 def _result(call: ToolCallPart, answer: ToolReturnPart) -> ToolResult:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ToolCallPart
 
-from llm_do_temporal.offline import offline_model
-from tests.support.providers.offline_answers import LIST, TEXT, WORKSHOP, WRITE, Talk, as_worker, tool
+from tests.support.providers.offline_answers import LIST, TEXT, WORKSHOP, WRITE, Talk, as_worker, playing, tool
 
-MODEL = offline_model("examples")
+MODEL = playing()
 READ = tool("read_file", path=TEXT, max_chars={"type": "integer"})
 SHELL = tool("shell", command=TEXT)
 SUBMIT = tool("submit_changes")

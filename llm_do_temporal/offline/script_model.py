@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
 )
-from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.profiles import ModelProfile
@@ -32,7 +32,11 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
-from llm_do_temporal.offline.model.seen import SeenRequest, see
+from llm_do_temporal.offline.seen import SeenRequest
+
+TEST_PREFIX = "test:"
+SCRIPTS: dict[str, Model] = {}
+"""Models that tests register, by the name after `test:`; `llm_do_temporal.testing` fills it."""
 
 Script = Callable[[SeenRequest], Awaitable[Sequence[ModelResponsePart]]]
 
@@ -75,7 +79,7 @@ class ScriptModel(FunctionModel):
         return frozenset()
 
     async def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen = see(messages, info.model_settings, info.model_request_parameters)
+        seen = SeenRequest(tuple(messages), info.model_request_parameters, info.model_settings)
         parts = list(await self._script(seen))
         return ModelResponse(
             parts=parts,

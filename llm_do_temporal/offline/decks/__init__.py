@@ -1,1 +1,0 @@
-"""The offline evaluation of pitch decks."""

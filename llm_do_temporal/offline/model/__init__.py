@@ -1,1 +1,0 @@
-"""The scripted model: requests as a script sees them, and its answers."""
