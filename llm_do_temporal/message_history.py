@@ -18,8 +18,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from llm_do_temporal.messages.conversation import ANSWER_MARK
-from llm_do_temporal.policy.files.attachment_forms import Form
-from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.attachments import Attachment, Form
 
 BLOB_SCHEME = "llmdo-blob:sha256/"
 AS_TEXT = "?as=text"

@@ -28,12 +28,10 @@ from llm_do_temporal.messages.effects import ReadFileInput
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerAuthor
-from llm_do_temporal.sandbox.layers.base_files import base_files
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerAuthor
+from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.layers.commit import LayerCommit
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.storage.local import LocalBlobStore
 
 WRITES = Plan(job="", turns=3, width=10, tool="write_file", keyed=False)

@@ -24,9 +24,9 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, join, locate
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.tools.filesystem import EditFile, WriteFile
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 from llm_do_temporal.workflows.tools.shell import Shell

@@ -33,7 +33,7 @@ from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, RunResul
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.groups import group_of
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 PER_RUN = 4
 """Questions of a run that asks."""

@@ -30,10 +30,10 @@ from llm_do_temporal.policy.files.sandbox import (
     locate_in_workshop,
 )
 from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.sandbox.changes import see_file
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import files_of
 from llm_do_temporal.sandbox.openers import FileOpener
-from llm_do_temporal.sandbox.seen_files import see_file
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge
 from llm_do_temporal.storage.snapshots import copy_into
 

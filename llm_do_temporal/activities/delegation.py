@@ -40,7 +40,7 @@ from llm_do_temporal.messages.delegation import (
     WorkerDraft,
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Place
-from llm_do_temporal.policy.models.ids import chain_of, full_name
+from llm_do_temporal.policy.models import chain_of, full_name
 from llm_do_temporal.sandbox.changes import OldFile
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import LayeredFiles, files_of, update_of

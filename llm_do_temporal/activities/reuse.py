@@ -36,8 +36,7 @@ from llm_do_temporal.messages.experiments.forks import RecordedCall, RecordedEff
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, join
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import merged
 from llm_do_temporal.policy.reuse.keys import read_key
 from llm_do_temporal.sandbox.layers.contents import LayerContents

@@ -155,7 +155,7 @@ def read_duration_flag(text: str, flag: str, *, is_age: bool = False) -> timedel
 
     Raises UsageError, which names the flag.
     """
-    from llm_do_temporal.policy.budget.limits import LONGEST_AGE, LONGEST_DURATION, read_duration
+    from llm_do_temporal.policy.budget import LONGEST_AGE, LONGEST_DURATION, read_duration
 
     try:
         return timedelta(seconds=read_duration(text, longest=LONGEST_AGE if is_age else LONGEST_DURATION))

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.offers import OfferedKind, offered_kinds, read_kinds
     from llm_do_temporal.client.reviews.choice import ReviewChoice
-    from llm_do_temporal.client.reviews.contents import Preview, ShownDiff
-    from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin
-    from llm_do_temporal.client.reviews.patch import read_patch
-    from llm_do_temporal.client.reviews.review import Review, ReviewChange
+    from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin, read_patch
+    from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
     from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
     from llm_do_temporal.client.views.run_view import Node, RunView
     from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
@@ -67,7 +65,7 @@ _HOMES = {
     "Node": "llm_do_temporal.client.views.run_view",
     "OfferedKind": "llm_do_temporal.client.offers",
     "OpenQuestions": "llm_do_temporal.client.views.inbox",
-    "Preview": "llm_do_temporal.client.reviews.contents",
+    "Preview": "llm_do_temporal.client.reviews.review",
     "Question": "llm_do_temporal.client.history.questions",
     "QuestionOutcome": "llm_do_temporal.client.decisions",
     "Review": "llm_do_temporal.client.reviews.review",
@@ -76,11 +74,11 @@ _HOMES = {
     "ReviewChoice": "llm_do_temporal.client.reviews.choice",
     "RunSummary": "llm_do_temporal.client.client",
     "RunView": "llm_do_temporal.client.views.run_view",
-    "ShownDiff": "llm_do_temporal.client.reviews.contents",
+    "ShownDiff": "llm_do_temporal.client.reviews.review",
     "connect": "llm_do_temporal.client.connection.connect",
     "offered_kinds": "llm_do_temporal.client.offers",
     "read_kinds": "llm_do_temporal.client.offers",
     "read_origin": "llm_do_temporal.client.reviews.desk",
-    "read_patch": "llm_do_temporal.client.reviews.patch",
+    "read_patch": "llm_do_temporal.client.reviews.desk",
 }
 __getattr__ = late_names(__name__, _HOMES)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
-from llm_do_temporal.policy.files.contents import real_type
+from llm_do_temporal.policy.files.attachments import real_type
 from llm_do_temporal.policy.files.encodings import NotText, given_text
 from llm_do_temporal.storage.snapshots import bytes_of
 

@@ -10,9 +10,9 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
+from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
 from llm_do_temporal.policy.kinds.kind import CallKind
-from llm_do_temporal.policy.kinds.offers import kinds_of
+from llm_do_temporal.policy.kinds.lessons import kinds_of
 
 
 @dataclass(frozen=True)

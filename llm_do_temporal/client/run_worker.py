@@ -28,7 +28,7 @@ from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.messages.definitions import ReviewMode
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 
 AnyPath = str | os.PathLike[str]
 Parameter = str | int | float | bool

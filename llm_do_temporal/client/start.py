@@ -36,15 +36,17 @@ from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.approvals import Mode
-from llm_do_temporal.policy.budget.limits import Limits
-from llm_do_temporal.policy.files.attachment_forms import kind_of
-from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
-from llm_do_temporal.policy.files.contents import file_doubt
+from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.delegation import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
+from llm_do_temporal.policy.files.attachments import (
+    Attachment,
+    check_attachment_names,
+    check_attachments,
+    file_doubt,
+    kind_of,
+)
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
-from llm_do_temporal.policy.models.ids import Aliases
-from llm_do_temporal.policy.models.known import check_models
-from llm_do_temporal.policy.models.resolution import resolve_model
-from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
+from llm_do_temporal.policy.models import Aliases, check_models, resolve_model
 from llm_do_temporal.sandbox.input_files import InputReader, measure
 from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs

@@ -27,13 +27,13 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import normalised, schema_problems
 from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.delegation import TemplateRules, choose_template, template_problems
 from llm_do_temporal.policy.files.attachments import (
     DEFAULT_MAX_ATTACHMENTS,
     DEFAULT_MAX_TOTAL_BYTES,
     check_attachment_names,
     check_total,
 )
-from llm_do_temporal.policy.templates import TemplateRules, choose_template, template_problems
 
 _WHOSE = "this TemplateCall"
 FileOrText = str | os.PathLike[str] | Mapping[str, str]

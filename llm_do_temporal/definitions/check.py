@@ -36,8 +36,8 @@ from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.delegation import is_name
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
-from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
-from llm_do_temporal.policy.uses import ALWAYS_ASKS
+from llm_do_temporal.policy.models import ModelSources, resolve_model
+from llm_do_temporal.policy.values import ALWAYS_ASKS
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."

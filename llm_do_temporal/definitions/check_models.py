@@ -15,9 +15,15 @@ from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliase
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of, play_of
-from llm_do_temporal.policy.models.known import model_doubt
-from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, has_batches
+from llm_do_temporal.policy.models import (
+    PROVIDERS_WITH_BATCHES,
+    full_name,
+    has_batches,
+    is_full_name,
+    model_doubt,
+    models_of,
+    play_of,
+)
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _MODEL_STEP = "Write it like 'anthropic:claude-sonnet-5-5', or add an alias under `models:` in workshop.yaml."

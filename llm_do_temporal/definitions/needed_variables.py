@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from llm_do_temporal.definitions.workers.places import SHIPPED, known_names, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
 from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases
-from llm_do_temporal.policy.models.ids import Aliases, alias_of, chain_of, full_name
+from llm_do_temporal.policy.models import Aliases, alias_of, chain_of, full_name
 
 _KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),

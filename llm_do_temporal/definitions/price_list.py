@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from llm_do_temporal.policy.models.known import ModelDoubt
+from llm_do_temporal.policy.models import ModelDoubt
 
 _PROVIDERS = {
     "anthropic": "anthropic",

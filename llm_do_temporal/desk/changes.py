@@ -8,8 +8,8 @@ from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, RequestApprovalInput
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.files.protection import PATH_TOOLS, judge_path
+from llm_do_temporal.policy.values import canonical
 
 
 class Asked(Protocol):

@@ -12,11 +12,11 @@ from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.runs import InvokeWorkerInput, StartRunInput
-from llm_do_temporal.policy.budget.limits import limited_by
+from llm_do_temporal.policy.budget import limited_by
 from llm_do_temporal.policy.delegation import check_depth
 from llm_do_temporal.policy.files.attachments import check_attachments
 from llm_do_temporal.policy.files.sandbox import narrow
-from llm_do_temporal.policy.models.resolution import resolve_model
+from llm_do_temporal.policy.models import resolve_model
 
 
 def entry_invocation(run: str, start: StartRunInput, loaded: LoadedRun, *, started_at: datetime) -> InvokeWorkerInput:

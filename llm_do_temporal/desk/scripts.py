@@ -21,7 +21,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.uses import ALWAYS_ASKS
+from llm_do_temporal.policy.values import ALWAYS_ASKS
 
 SCRIPT = "script"
 """Name under which the desk gives answers that name nobody, and rejects what no answer fits."""

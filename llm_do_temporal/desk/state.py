@@ -38,7 +38,7 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.policy.budget.limits import Dimension, described
+from llm_do_temporal.policy.budget import Dimension, described
 
 NOBODY_IN_TIME = "timeout"
 """Name under which the desk rejects questions that were not decided in time."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Remember, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import person
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.values import canonical
 
 _SHOWN_CHARS = 300
 

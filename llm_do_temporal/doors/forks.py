@@ -13,7 +13,7 @@ from llm_do_temporal.doors.service import DoorService, run_id
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
 from llm_do_temporal.doors.values.runs import Run
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.storage.places import workshop_blobs
 
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.contents import ShownDiff
-from llm_do_temporal.client.reviews.desk import decide_review, read_origin
-from llm_do_temporal.client.reviews.parts import check_parts
-from llm_do_temporal.client.reviews.patch import read_patch
-from llm_do_temporal.client.reviews.review import Review, ReviewChange
+from llm_do_temporal.client.reviews.choice import ReviewChoice, check_parts
+from llm_do_temporal.client.reviews.desk import decide_review, read_origin, read_patch
+from llm_do_temporal.client.reviews.review import Review, ReviewChange, ShownDiff
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.values.runs import AskedQuestion
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.nodes import NodeKind
+from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.redaction.shown_names import shown_name

@@ -36,7 +36,7 @@ from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, Unk
 from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.redaction.configured_keys import remove_keys

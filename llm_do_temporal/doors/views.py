@@ -26,7 +26,7 @@ from llm_do_temporal.doors.values.views import (
 )
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.cuts import cut_reason
+from llm_do_temporal.policy.models import cut_reason
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 MOST_ITEMS = 500

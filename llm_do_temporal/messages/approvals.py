@@ -15,7 +15,7 @@ from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import OnTimeout
-from llm_do_temporal.policy.budget.ledger import Ledger
+from llm_do_temporal.policy.budget import Ledger
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup, group_of
@@ -26,9 +26,9 @@ from llm_do_temporal.policy.identity import (
     digest_of,
     identity_of,
 )
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
+from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.values import CapabilityUse
 
 PROGRAM = "program:"
 """Beginning of the names of programs in runs and decisions; no person's name begins so."""

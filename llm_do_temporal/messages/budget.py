@@ -8,7 +8,7 @@ from decimal import Decimal
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Message, is_empty, is_none
-from llm_do_temporal.policy.budget.limits import NOTHING, Amounts
+from llm_do_temporal.policy.budget import NOTHING, Amounts
 
 REPORT_SPENDING_SIGNAL = "report_spending"
 """Signal from an invocation to the desk; carries a Report."""

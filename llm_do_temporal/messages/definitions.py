@@ -9,16 +9,14 @@ from pydantic import Field
 from llm_do_temporal.messages.base import Message, is_empty, is_false, is_none
 from llm_do_temporal.messages.external import ExternalToolset
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
-from llm_do_temporal.policy.budget.limits import Limits
-from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
-from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
-from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy
+from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH, TemplateRules
+from llm_do_temporal.policy.external import PYTHON_CAPABILITIES as DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy, AttachmentsAs
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox
-from llm_do_temporal.policy.models.resolution import ModelSources
-from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
-from llm_do_temporal.policy.templates import TemplateRules
 
 ReviewMode = Literal["changes"]
 """Form of a review: `changes` are made in a layer, and reviewed together."""

@@ -26,7 +26,7 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.attachments import Attachment, AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.layers.carried import LayerUpdate
+from llm_do_temporal.policy.layers.layer import LayerUpdate
 from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.shell import ShellSettings
 

@@ -10,10 +10,8 @@ from llm_do_temporal.messages.base import Message, is_empty, is_none, is_zero
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.layer import LayerAuthor
-from llm_do_temporal.policy.layers.nodes import Digest
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import Section
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Digest, LayerAuthor, LayerUpdate
 from llm_do_temporal.policy.shell import ShellSettings
 
 SUBMIT_TOOL = "submit_changes"

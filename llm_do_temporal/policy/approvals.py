@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
-from llm_do_temporal.policy.budget.limits import Duration
-from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.budget import Duration
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
-from llm_do_temporal.policy.uses import CapabilityUse
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.values import CapabilityUse, Value
 
 T = TypeVar("T")
 
@@ -234,16 +233,12 @@ def terms_of(rules: ApprovalRules, capabilities: Iterable[str]) -> Terms:
 
     The people are those who may decide on all of them, the quorum is the largest, the times are the shortest.
     """
-    found = [_terms_of_one(rules, name) for name in dict.fromkeys(capabilities)] or [_terms(rules, Rule())]
+    own = [_most_specific(rules.rules, name) for name in dict.fromkeys(capabilities)] or [None]
+    found = [_terms(rules, Rule() if one is None else one[1]) for one in own]
     strictest = found[0]
     for terms in found[1:]:
         strictest = _stricter(strictest, terms)
     return strictest
-
-
-def _terms_of_one(rules: ApprovalRules, capability: str) -> Terms:
-    own = _most_specific(rules.rules, capability)
-    return _terms(rules, Rule() if own is None else own[1])
 
 
 def _terms(rules: ApprovalRules, rule: Rule) -> Terms:

@@ -1,6 +1,6 @@
-"""Tools of external toolsets: their names here, and the capabilities that a call of them uses.
+"""Calls of tools that others wrote, in external toolsets and in `tools.py`: their names, capabilities and arguments.
 
-Pure. Their names, descriptions and schemas were written by others, so nothing here trusts them.
+Pure. Names, descriptions and schemas of external tools were written by others, so nothing here trusts them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
-from llm_do_temporal.errors import ApprovalRefusal, DefinitionError
+from llm_do_temporal.errors import ApprovalRefusal, DefinitionError, EffectFailed
 from llm_do_temporal.policy.approvals import Ruling
-from llm_do_temporal.policy.uses import CapabilityUse
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.values import CapabilityUse, Value, canonical
 
 DEFAULT_CAPABILITIES = ("tool.call",)
 _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}
@@ -68,11 +68,8 @@ def uses_of_external(
     `sha256` names its toolset: a person's decision for the run covers calls of this toolset, not of another with a tool
     of the same name. Raises ApprovalRefusal for a tool that the worker's file blocks.
     """
-    if policy.ruling is Ruling.BLOCKED:
-        raise ApprovalRefusal(f"'{tool}' is blocked: the worker's file does not allow it")
     capabilities = tuple(dict.fromkeys((*(policy.capabilities or ()), *(said or ())))) or DEFAULT_CAPABILITIES
-    payload = {"tool": tool, "toolset": toolset, "sha256": sha256}
-    return tuple(CapabilityUse(name=name, payload=payload, asks=_ASKS[policy.ruling]) for name in capabilities)
+    return uses_of_call(tool, capabilities, policy.ruling, digest=sha256, toolset=toolset)
 
 
 def toolset_digest(definition: str) -> str:
@@ -85,13 +82,56 @@ def check_names(named: Iterable[tuple[str, str]]) -> None:
     owners: dict[str, str] = {}
     for tool, owner in named:
         if tool in owners:
+            prefix = re.sub(r"[^a-z0-9]+", "_", owner.rpartition(".")[2].lower()).strip("_")
             raise DefinitionError(
                 f"two tools are called '{tool}': one of '{owners[tool]}', one of '{owner}'",
-                next_step=f"Give one of the toolsets a `prefix:`, such as `prefix: {_prefix_for(owner)}`.",
+                next_step=f"Give one of the toolsets a `prefix:`, such as `prefix: {prefix}_`.",
             )
         owners[tool] = owner
 
 
-def _prefix_for(owner: str) -> str:
-    word = re.sub(r"[^a-z0-9]+", "_", owner.rpartition(".")[2].lower()).strip("_")
-    return f"{word}_"
+PYTHON_CAPABILITIES = ("python.call",)
+
+
+def uses_of_call(
+    tool: str, capabilities: Sequence[str], ruling: Ruling | None, *, digest: str, toolset: str | None = None
+) -> tuple[CapabilityUse, ...]:
+    """Return the capabilities that a call of a tool uses; `digest` is that of the tool's file, or of its toolset.
+
+    The tool's own ruling, where it has one, decides whether its capabilities ask; what a rule blocks stays blocked.
+    Raises ApprovalRefusal for a tool that is blocked itself.
+    """
+    if ruling is Ruling.BLOCKED:
+        raise ApprovalRefusal(f"'{tool}' is blocked: the worker's file does not allow it")
+    payload = {"tool": tool, "sha256": digest} | ({} if toolset is None else {"toolset": toolset})
+    return tuple(CapabilityUse(name=name, payload=payload, asks=_ASKS[ruling]) for name in capabilities)
+
+
+def call_arguments(
+    tool: str, schema: Mapping[str, Any], given: str | Mapping[str, Any], attachments: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a call that a Python function wrote as a text or as a mapping.
+
+    A text is the argument `input`, or the only argument that `schema` requires when that is a text. Raises EffectFailed
+    where it could mean several arguments, or none.
+    """
+    arguments: dict[str, Any] = {_text_argument(tool, schema): given} if isinstance(given, str) else dict(given)
+    if attachments is not None:
+        arguments["attachments"] = list(attachments)
+    return arguments
+
+
+def idempotency_key(run: str, path: str, tool: str, args: Mapping[str, Any], occurrence: int) -> str:
+    """Return 64 hexadecimal digits that name one call: the `occurrence`th of `tool` with `args` by the invocation."""
+    return hashlib.sha256(canonical([run, path, tool, dict(args), occurrence]).encode()).hexdigest()
+
+
+def _text_argument(tool: str, schema: Mapping[str, Any]) -> str:
+    properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
+    if "input" in properties:
+        return "input"
+    required = cast("list[str]", schema.get("required", []))
+    if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
+        return required[0]
+    takes = ", ".join(f"'{name}'" for name in properties) or "nothing"
+    raise EffectFailed(f"'{tool}' cannot be called with one text; it takes {takes}: give them by name")

@@ -18,8 +18,7 @@ from pydantic import ConfigDict, Field
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import digest_of, real_place
 from llm_do_temporal.policy.programs import MODES, names_program, runs_script
-from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse, Value, canonical
 
 GROUP_VERSION = 4
 KEY_DIGITS = 32

@@ -15,8 +15,7 @@ from typing import Any
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree, join, locate
-from llm_do_temporal.policy.uses import CapabilityUse, canonical
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.values import CapabilityUse, Value, canonical
 
 IDENTITY_VERSION = 2
 

@@ -18,27 +18,10 @@ def _named(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_RUN_OTHERS = _named(
-    """
-    aa-exec abduco alacritty bear builtin busybox busybox-static busybox.static bwrap caffeinate capsh catatonit
-    catchsegv ccache cgexec choom chpst chronic chroot chrt command coproc cpulimit daemonize datefudge dbus-launch
-    dbus-run-session distcc doas dtach dumb-init eatmydata entr env envdir envuidgid eval exec execlineb expect
-    fakechroot fakeroot faketime faketimemt firejail flatpak-spawn flock foot gdb gnome-terminal gosu gpg-agent i386
-    icecc ionice kitty konsole ld-linux-aarch64.so ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so
-    libfaketime linux32 linux64 logsave ltrace lxterminal memusage mpiexec mpirun nice nohup nsenter numactl orterun
-    parallel pkexec prlimit proot proxychains qemu-aarch64 qemu-x86_64 rlwrap rr run0 runcon runuser rxvt s6-envdir
-    s6-envuidgid s6-setuidgid s6-softlimit sccache screen script sem setarch setpriv setsid setuidgid sg softlimit
-    source srun ssh-agent st start-stop-daemon stdbuf strace su su-exec sudo systemd-cat systemd-inhibit
-    systemd-nspawn systemd-run taskset terminator tilix time timeout tini tmux torify torsocks toybox trickle tsocks
-    uclampset unbuffer unshare urxvt valgrind watch watchexec wezterm wine wine64 wsl x-terminal-emulator x86_64 xargs
-    xfce4-terminal xterm xvfb-run
-    """
-)
-"""Programs that run the program that their words name."""
 _NO_OPERAND = _named(
     """
-    aa-exec alacritty bear builtin busybox busybox-static busybox.static caffeinate catatonit catchsegv ccache
-    chronic command coproc cpulimit daemonize dbus-launch distcc doas dumb-init eatmydata env eval exec fakeroot foot
+    aa-exec alacritty bear builtin busybox busybox-static busybox.static caffeinate catatonit catchsegv ccache chronic
+    command coproc cpulimit daemonize dbus-launch distcc doas dumb-init eatmydata env eval exec fakeroot foot
     gnome-terminal gpg-agent icecc ionice kitty konsole linux32 linux64 ltrace lxterminal memusage mpiexec mpirun nice
     nohup orterun proot proxychains run0 rxvt sccache sem setsid srun ssh-agent st stdbuf strace sudo systemd-cat
     systemd-inhibit systemd-nspawn terminator tilix time tini torify torsocks toybox trickle tsocks uclampset unbuffer
@@ -46,6 +29,17 @@ _NO_OPERAND = _named(
     """
 )
 """Programs that run others, and have no word but options and variables before the one that they run."""
+_RUN_OTHERS = _NO_OPERAND | _named(
+    """
+    abduco bwrap capsh cgexec choom chpst chroot chrt datefudge dbus-run-session dtach entr envdir envuidgid execlineb
+    expect fakechroot faketime faketimemt firejail flatpak-spawn flock gdb gosu i386 ld-linux-aarch64.so
+    ld-linux-x86-64.so ld-musl-aarch64.so ld-musl-x86_64.so ld.so libfaketime logsave nsenter numactl parallel pkexec
+    prlimit qemu-aarch64 qemu-x86_64 rlwrap rr runcon runuser s6-envdir s6-envuidgid s6-setuidgid s6-softlimit screen
+    script setarch setpriv setuidgid sg softlimit source start-stop-daemon su su-exec systemd-run taskset timeout tmux
+    unshare wine wine64
+    """
+)
+"""Programs that run the program that their words name."""
 _REACH_OUT = _named(
     """
     adb ansible apk apptainer apt apt-get aptitude aria2c arping autossh aws axel az bower brew buildah bun bundle
@@ -76,24 +70,19 @@ _RUN_FILES = _named(
     """
 )
 """Programs that run the code, the tasks or the services that their words name."""
-_INTERPRETERS = _named(
-    """
-    abcl ash bash bb boot bpftrace ccl chez chezscheme clisp clj clojure coffee cscript csh csharp csi dash deno
-    dtrace ecl elixir elvish erl escript fennel fish forth fsharpi gap gforth ghci gjs gosh gprolog graalpy groovy
-    groovysh gsi gst guile hermes hugs hy iex ipython janet java jimsh jjs jruby jshell julia jython kotlin kotlinc
-    ksh lfe livescript lsc lua luajit maxima micropython mit-scheme mksh mruby newlisp node nodejs nu ocaml ocamlrun
-    octave octave-cli oil osascript osh perl petite php php-cgi picolisp powershell prolog pwsh pypy python pythonw
-    qjs r racket raku rbash rdmd regina rexx rhino rscript ruby runghc runhaskell sage sbcl scala scheme scilab sh
-    swipl tcc tclsh tcsh ts-node tsx ucblogo wish wren wscript xonsh yap yash ysh zsh
-    """
-)
 _SHELLS = _named("ash bash csh dash elvish fish ksh mksh nu osh powershell pwsh rbash sh tcsh xonsh yash ysh zsh")
 """Interpreters that expand globs and braces."""
-_SCRIPTED = _named(
+_INTERPRETERS = _SHELLS | _named(
     """
-    awk gawk jq mawk nawk sed yq
+    abcl bb boot bpftrace ccl chez chezscheme clisp clj clojure coffee cscript csharp csi deno dtrace ecl elixir erl
+    escript fennel forth fsharpi gap gforth ghci gjs gosh gprolog graalpy groovy groovysh gsi gst guile hermes hugs hy
+    iex ipython janet java jimsh jjs jruby jshell julia jython kotlin kotlinc lfe livescript lsc lua luajit maxima
+    micropython mit-scheme mruby newlisp node nodejs ocaml ocamlrun octave octave-cli oil osascript perl petite php
+    php-cgi picolisp prolog pypy python pythonw qjs r racket raku rdmd regina rexx rhino rscript ruby runghc
+    runhaskell sage sbcl scala scheme scilab swipl tcc tclsh ts-node tsx ucblogo wish wren wscript yap
     """
 )
+_SCRIPTED = _named("awk gawk jq mawk nawk sed yq")
 """Programs whose first word that is no option is a script."""
 _PLAIN_FLAGS = {
     "sed": _named("-n -E -r -s -u -z -i --quiet --silent --posix --sandbox --debug"),
@@ -117,16 +106,10 @@ _LETTERS = _named("ar bsdtar jar ps tar")
 MODES = _named("chgrp chmod chown")
 """Programs whose first word that is no option says who may do what with the files that follow."""
 _READERS = _named(
-    """
-    cat cmp cut diff du file grep head hexdump ls md5sum nl od sha1sum sha256sum sha512sum stat tail tr wc
-    """
+    "cat cmp cut diff du file grep head hexdump ls md5sum nl od sha1sum sha256sum sha512sum stat tail tr wc"
 )
 """Programs to which a word after an option is a file to be read, or a value that does no harm."""
-_CHECKERS = _named(
-    """
-    basedpyright clang-format gofmt pyright ruff rustfmt shellcheck yamllint
-    """
-)
+_CHECKERS = _named("basedpyright clang-format gofmt pyright ruff rustfmt shellcheck yamllint")
 """Programs that read code and run none of it."""
 _DATA_SUFFIXES = _named(
     """
@@ -135,35 +118,14 @@ _DATA_SUFFIXES = _named(
     """
 )
 """Ends of names of files that are data to nearly every program."""
-_GIT_FLAGS = _named(
-    """
-    --all --cached --graph --name-only --name-status --oneline --patch --staged --stat -p
-    """
-)
+_GIT_FLAGS = _named("--all --cached --graph --name-only --name-status --oneline --patch --staged --stat -p")
 _GIT_GLOBAL = frozenset(("--no-pager", "--no-optional-locks", "-P"))
 _VALUELESS = _GIT_GLOBAL - {"-P"} | {"-"}
 """Options that have no value, whichever program has them."""
-_GIT_SUBCOMMANDS = _named(
-    """
-    add blame branch checkout describe diff grep log ls-files ls-tree restore rev-parse rm shortlog show status
-    switch tag
-    """
-)
-_GIT_READS = _named(
-    """
-    blame describe diff grep log ls-files ls-tree rev-parse shortlog show status
-    """
-)
-_FIND_ACTS = _named(
-    """
-    -delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir
-    """
-)
-_RUN_WORDS = _named(
-    """
-    -- -c -e create develop dlx enter exec foreach record rsh run shell stat unshare x
-    """
-)
+_GIT_READS = _named("blame describe diff grep log ls-files ls-tree rev-parse shortlog show status")
+_GIT_SUBCOMMANDS = _GIT_READS | _named("add branch checkout restore rm switch tag")
+_FIND_ACTS = _named("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
+_RUN_WORDS = _named("-- -c -e create develop dlx enter exec foreach record rsh run shell stat unshare x")
 """Words after which tools for packages, projects and containers run a program that follows."""
 _RUN_AFTER = _named(
     """
@@ -173,11 +135,7 @@ _RUN_AFTER = _named(
     """
 )
 """Further programs that run a program behind one of these words."""
-_RUN_ANY_WORD = _named(
-    """
-    autossh bunx cmd mosh npx pdsh powershell pssh pwsh slogin ssh sshpass uvx
-    """
-)
+_RUN_ANY_WORD = _named("autossh bunx cmd mosh npx pdsh powershell pssh pwsh slogin ssh sshpass uvx")
 """Programs of which any word may be the program that they run, here or elsewhere."""
 _READ_BY_SHELLS = _RUN_ANY_WORD | _SHELLS | {"git"}
 """Programs whose words a shell may expand, besides those that always run others."""
@@ -211,11 +169,7 @@ _RUN_LETTERS = {
 }
 """Further such options of one program, the value perhaps glued to them; of `git`, also its settings, which may run
 some."""
-_RUN_SCRIPTS = _named(
-    """
-    awk gawk gvim less make mawk more most nawk sed view vimdiff
-    """
-)
+_RUN_SCRIPTS = _named("awk gawk gvim less make mawk more most nawk sed view vimdiff")
 """Further programs whose scripts, or settings, may run commands."""
 _HOLD_TEXT = _INTERPRETERS | _RUN_AFTER | _RUN_ANY_WORD | _RUN_SCRIPTS
 _HOLD_TEXT_FAMILIES = _REACH_OUT | _RUN_FILES
@@ -367,7 +321,9 @@ def _fits_freely(tokens: Sequence[str], words: Sequence[str]) -> bool:
     if not all(_has_option(token, words) for token in options):
         return False
     plain = [token for token in tokens[1:] if not token.startswith("-")]
-    is_any = bool(plain) and _program(words[0]) == "git" and _has_other_commands(words)
+    # Words of `git` may say what its subcommands are, or where.
+    says_more = any("alias." in word.casefold() or word.startswith("--exec-path") for word in words[1:])
+    is_any = bool(plain) and _program(words[0]) == "git" and says_more
     return is_any or _follow(plain, [*_apart(options, words)])
 
 
@@ -437,11 +393,6 @@ def _apart(options: Sequence[str], words: Sequence[str]) -> Iterator[str]:
             yield from glued.groups()
         else:
             yield word
-
-
-def _has_other_commands(words: Sequence[str]) -> bool:
-    """Return whether words of `git` say what its subcommands are, or where."""
-    return any("alias." in word.casefold() or word.startswith("--exec-path") for word in words[1:])
 
 
 def _after_options(words: Sequence[str], first: int) -> Iterator[int]:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.models.ids import Aliases, full_name
+from llm_do_temporal.policy.models import Aliases, full_name
 from llm_do_temporal.policy.values import Value
 
 Role = Literal["workflows", "models", "files"]

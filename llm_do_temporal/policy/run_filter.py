@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from llm_do_temporal.policy.budget.limits import LONGEST_AGE, read_duration
+from llm_do_temporal.policy.budget import LONGEST_AGE, read_duration
 from llm_do_temporal.policy.values import Value
 
 STATES = (

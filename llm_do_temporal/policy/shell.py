@@ -20,8 +20,7 @@ from pydantic import AfterValidator, Field
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.files.sandbox import Tree, describe_roots, normalise
 from llm_do_temporal.policy.programs import restrains
-from llm_do_temporal.policy.uses import CapabilityUse
-from llm_do_temporal.policy.values import Capability, Value
+from llm_do_temporal.policy.values import Capability, CapabilityUse, Value
 
 LISTED = "proc.exec"
 UNLISTED = "proc.exec.unlisted"

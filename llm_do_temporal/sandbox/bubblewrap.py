@@ -192,7 +192,9 @@ def isolated(seen: SeenFolders, protection: Protection, *, cwd: str, network: bo
                 descriptors += [folder.descriptor] if mount.overlay.takes_base else []
             options += _mounted(folder, plan, None if mount is None else mount.names)
             descriptors += [bind.descriptor for bind in plan.binds]
-            held_back += [_sendable(path.removeprefix(TOP) or "/") for path in plan.held_back]
+            # Names of files need not be UTF-8, and a message can hold nothing else.
+            names = (path.removeprefix(TOP) or "/" for path in plan.held_back)
+            held_back += [os.fsencode(name).decode(errors="replace") for name in names]
         yield Isolated(
             options=[*options, "--remount-ro", "/", "--chdir", start],
             descriptors=tuple(descriptors),
@@ -245,11 +247,6 @@ def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
             if workshop.is_relative_to(real) and not (shown in _SYSTEM_FOLDERS and Path(shown).is_symlink()):
                 at = str(Path(shown) / workshop.relative_to(real))
                 yield from ("--tmpfs", at, "--remount-ro", at)
-
-
-def _sendable(path: str) -> str:
-    """Return the path in characters that a message can hold; names of files need not be UTF-8."""
-    return os.fsencode(path).decode(errors="replace")
 
 
 def _over_layer(plan: MountPlan, folder: IsolatedFolder, mount: LayerMount, *, judged: bool) -> MountPlan:

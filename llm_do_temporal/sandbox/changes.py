@@ -1,7 +1,8 @@
-"""Changes of one text file: the diff, and the replacement, all or nothing.
+"""Files of a workshop as tools see and change them: opened, compared with an earlier look, and replaced.
 
-Owns diffs, atomic replacement and the order of changes. Called by the file activities with a folder that `safe_open`
-opened; works through its descriptor only, so that nothing done to the path meanwhile matters.
+Owns diffs, atomic replacement, the order
+of changes, and how a file is compared with an earlier look. Works through the descriptors of folders that `safe_open`
+opened, so that nothing done to the path meanwhile matters.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
+from llm_do_temporal.errors import LlmDoError, ShownDiffers
 from llm_do_temporal.messages.sizes import MAX_DIFF_CHARS
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, Place
-from llm_do_temporal.policy.layers.hunks import ended_line, line_span, split_lines
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.layers.patch import ended_line, line_span, split_lines
 from llm_do_temporal.sandbox.openers import FileOpener
+from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder, check_regular, open_by_component, writing_no_link
 
 MAX_COMPARED_LINES = 4_000
@@ -150,16 +154,12 @@ def alone_in_all(folders: Iterable[os.stat_result], workshop: Path) -> Generator
         # Some file systems have no locks, some workshops cannot be written. Each replacement is atomic there, too.
         with suppress(OSError):
             # In one order, or two callers could wait for each other.
-            for name in sorted({_lock_name(facts) for facts in folders}):
+            # Few files for any number of folders: two that share one wait for each other now and then.
+            for name in sorted({f"{(one.st_dev * 31 + one.st_ino) % _LOCKS:02x}" for one in folders}):
                 lock = _open_lock(name, workshop)
                 held.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _lock_name(folder: os.stat_result) -> str:
-    # Few files for any number of folders: two that share one wait for each other now and then.
-    return f"{(folder.st_dev * 31 + folder.st_ino) % _LOCKS:02x}"
 
 
 def _open_lock(name: str, workshop: Path) -> int:
@@ -235,3 +235,53 @@ def _cut(diff: str) -> str:
     kept = diff[:MAX_DIFF_CHARS]
     kept = kept[: kept.rfind("\n") + 1] or f"{kept}\n"
     return f"{kept}... the diff is cut here: {len(diff) - len(kept)} of {len(diff)} characters are not shown\n"
+
+
+MAX_HASHED_BYTES = 32_000_000
+"""Bytes in a digest; of larger files the beginning counts, and facts of the file system: some exceed any disk."""
+MAX_COPIED_BYTES = 256 * 1024 * 1024
+"""Largest file of a layer, of which there is only a copy to look at."""
+
+
+def seen_old(place: Place, in_workshop: str, old: OldFile | None, new: bytes) -> SeenFile:
+    """Return the facts of a file that is to have the bytes `new`, as it is before."""
+    return SeenFile(
+        path=place.path,
+        place=in_workshop,
+        sha256=None if old is None else old.sha256,
+        mode=None if old is None else old.mode,
+        after=hashlib.sha256(new).hexdigest(),
+    )
+
+
+def see_open(file: BinaryIO, path: str, in_workshop: str) -> SeenFile:
+    """Return the facts of an open file, which is read from its begin and left there."""
+    facts = os.fstat(file.fileno())
+    # A copy without a name, as of a file in a layer, is another one each time: all of its bytes count.
+    is_copy = facts.st_nlink == 0 and facts.st_size <= MAX_COPIED_BYTES
+    file.seek(0)
+    sha256 = content_digest(file.read(MAX_COPIED_BYTES if is_copy else MAX_HASHED_BYTES), facts)
+    file.seek(0)
+    return SeenFile(path=path, place=in_workshop, sha256=sha256, mode=stat.S_IMODE(facts.st_mode))
+
+
+def see_file(folder: FileOpener, place: Place) -> SeenFile:
+    """Return the file at a place, without a digest where there is none that can be read.
+
+    Raises an OSError that may pass: a file that cannot be read for a moment is not a file that is gone.
+    """
+    try:
+        with folder.found(place) as (file, in_workshop):
+            return see_open(file, place.path, in_workshop)
+    except LlmDoError:
+        return SeenFile(path=place.path)
+    except OSError as error:
+        if is_passing(error):
+            raise
+        return SeenFile(path=place.path)
+
+
+def check_as_shown(expected: SeenFile | None, found: SeenFile) -> None:
+    """Raise ShownDiffers where a file is not as it was shown; `expected` None: nobody was shown any."""
+    if expected is not None and not expected.is_like(found):
+        raise ShownDiffers(f"'{found.path}' has changed since it was shown", next_step="Try it again.")

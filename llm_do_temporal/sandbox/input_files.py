@@ -20,14 +20,14 @@ from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_LINES_BYTES, MAX_READ_ITEMS, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.files.encodings import NotText, given_text
-from llm_do_temporal.policy.files.input_paths import (
+from llm_do_temporal.policy.files.sandbox import (
     WORKSHOP,
     WORKSHOP_TREE,
+    Place,
     check_input_path,
     input_place,
     is_hidden_path,
 )
-from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.sandbox.listing import MAX_VISITED, Walk, parse_pattern
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 

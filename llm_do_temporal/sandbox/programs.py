@@ -1,4 +1,4 @@
-"""Programs of others that this one starts, `temporal` and `bwrap`: where they are looked for, and which one is taken.
+"""Programs of others that this one starts, `temporal`, `bwrap` and `git`: which one is taken, and its settings.
 
 The machine's own comes before the one that a package brought along, since it is kept up to date with the machine; but
 only one that is new enough, and that no model, and nobody without the right to it, can have put there. Called by
@@ -19,6 +19,40 @@ from pathlib import Path
 
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
+
+_SETTINGS = {
+    "core.askPass": "",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "credential.helper": "",
+    "diff.external": "",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+    "protocol.file.allow": "never",
+    "safe.bareRepository": "explicit",
+}
+"""Settings that override those of a repository, so that git runs no program that a repository names."""
+GIT_HABITS = {
+    "GIT_ASKPASS": "false",
+    "GIT_EDITOR": "false",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_PROXY_COMMAND": "",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_SSH_COMMAND": "ssh",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PAGER": "cat",
+}
+"""Variables for git without a terminal; for each of them a repository could also name a program."""
+
+
+def git_settings() -> dict[str, str]:
+    """Return the variables that hold the settings."""
+    settings = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
+    for number, (key, value) in enumerate(_SETTINGS.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return settings
+
 
 _SYSTEM_FOLDERS = tuple(map(Path, ("/usr/bin", "/bin", "/usr/local/bin")))
 _ASK_SECONDS = 10
@@ -78,7 +112,7 @@ def find_temporal() -> Search:
     """Find `temporal` on the PATH, and that of the package. Folders that are relative or in a workshop do not count."""
     scripts = Path(sysconfig.get_path("scripts"))
     folders = [Path(name) for name in os.environ.get("PATH", "").split(os.pathsep) if name.startswith("/")]
-    folders = [folder for folder in folders if not _same(folder, scripts)]
+    folders = [folder for folder in folders if os.path.realpath(folder) != os.path.realpath(scripts)]
     beside = scripts / TEMPORAL.name
     return _search(TEMPORAL, folders, _fault_on_path, beside if _runs(beside) else None)
 
@@ -101,7 +135,7 @@ def _search(
             continue
         fault = fault_of(path)
         said = "" if fault else _asked_version(path, wanted)
-        if fault is None and said and wanted.minimum <= _parts(said) < wanted.below:
+        if fault is None and said and wanted.minimum <= tuple(map(int, said.split("."))) < wanted.below:
             found.append(InstalledProgram(str(path), said, None))
         else:
             fault = fault or (f"is {said}; needed is {wanted.range}" if said else "does not say which version it is")
@@ -183,14 +217,6 @@ def _runs(path: Path) -> bool:
         return path.is_file() and os.access(path, os.X_OK)
     except OSError:  # its folder may not be entered; a shell passes over it, too
         return False
-
-
-def _same(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)  # which never fails, whatever the PATH names
-
-
-def _parts(dotted: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in dotted.split("."))
 
 
 def _dotted(parts: tuple[int, ...]) -> str:

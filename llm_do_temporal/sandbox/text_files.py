@@ -15,13 +15,20 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
-from llm_do_temporal.policy.files.encodings import decoded, encoding_of, wrong_place
-from llm_do_temporal.policy.files.line_ends import is_replaced, replaced
+from llm_do_temporal.policy.files.encodings import decoded, encoding_of, is_replaced, replaced, wrong_place
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, Spot, WorkshopFiles, diff_of
-from llm_do_temporal.sandbox.seen_files import check_as_shown, see_open, seen_old
+from llm_do_temporal.sandbox.changes import (
+    OldFile,
+    SandboxFiles,
+    Spot,
+    WorkshopFiles,
+    check_as_shown,
+    diff_of,
+    see_open,
+    seen_old,
+)
 
 MAX_READ_BYTES = 10_000_000
 """Size of the largest file that is read as text where its mount sets no `max_file_bytes`."""

@@ -46,7 +46,7 @@ from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.reuse import RecordedReads, ReuseActivities
-from llm_do_temporal.activities.reviews.changes import ReviewActivities
+from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.activities.runtime.moved_files import stand_in

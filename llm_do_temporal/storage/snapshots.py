@@ -15,9 +15,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.files.attachment_forms import kind_of
-from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.files.contents import real_type
+from llm_do_temporal.policy.files.attachments import Attachment, kind_of, real_type
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
 
 SNIFFED_BYTES = 64 * 1024

@@ -27,12 +27,12 @@ from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.slack_settings import SlackSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Rule
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.evaluations.spec import DecideEntry, JudgeSpec
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.kinds.entries import AllowEntry
-from llm_do_temporal.policy.models.ids import ModelAlias
+from llm_do_temporal.policy.models import ModelAlias
 from llm_do_temporal.policy.notifications import NotifyTarget
 from llm_do_temporal.policy.queues import ProviderKeys
 from llm_do_temporal.policy.shell import ShellPolicy, ShellRule

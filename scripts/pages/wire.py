@@ -45,7 +45,7 @@ from llm_do_temporal.messages.runs import (
     StartRunInput,
 )
 from llm_do_temporal.messages.sizes import TOO_LARGE
-from llm_do_temporal.policy.budget.ledger import Action, Report
+from llm_do_temporal.policy.budget import Action, Report
 from scripts.pages.docstrings import assigned, first_paragraph
 
 PAGE = Path("docs/reference/wire.md")

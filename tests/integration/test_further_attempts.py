@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from llm_do_temporal.client.forks.attempt import Attempt, prepare_attempt
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import RunCancelled
-from llm_do_temporal.policy.uses import REPEAT
+from llm_do_temporal.policy.values import REPEAT
 from llm_do_temporal.testing import Turn, call, scripted
 from tests.support.runs.batch_items import batch_of
 from tests.support.runs.delegation import delegation_to

@@ -21,7 +21,7 @@ from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
 from llm_do_temporal.messages.sizes import MAX_CALLS
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
 from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM, ask_turns

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.policy.models.ids import ALIAS_ID
+from llm_do_temporal.policy.models import ALIAS_ID
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place

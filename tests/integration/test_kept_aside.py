@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from llm_do_temporal.client.differences.reader import read_account, read_difference
-from llm_do_temporal.client.reviews.patch import read_patch
+from llm_do_temporal.client.reviews.desk import read_patch
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import start_parked, write_call

@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import last_tool_result, tool_results
 from tests.support.runs.parked import digest, section, write_call

@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.groups import CELL_CHARS, CallGroup, group_of
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="."),))
 LONG = {

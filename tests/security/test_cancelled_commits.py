@@ -10,7 +10,7 @@ import pytest
 from temporalio import activity
 
 from llm_do_temporal.errors import RunCancelled
-from llm_do_temporal.sandbox.layers.disk import Disk
+from llm_do_temporal.sandbox.layers.commit import Disk
 from llm_do_temporal.testing import scripted
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.parked import FILESYSTEM, write_call

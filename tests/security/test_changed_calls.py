@@ -20,9 +20,9 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.shell import JudgedCommand, ShellPolicy
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools import shell as shell_tools
 from llm_do_temporal.workflows.tools.gate import Gate

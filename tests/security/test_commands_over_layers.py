@@ -13,9 +13,8 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.messages.effects import ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.layers.carried import LayerUpdate
-from llm_do_temporal.policy.layers.nodes import link_node
-from llm_do_temporal.sandbox.layers.scratch import PREFIX, remove_folder, remove_leftovers, scratch_folder
+from llm_do_temporal.policy.layers.layer import LayerUpdate, link_node
+from llm_do_temporal.sandbox.layers.overlay import PREFIX, remove_folder, remove_leftovers, scratch_folder
 from tests.support.workshops.layered import seen, text_file
 from tests.support.workshops.layered_commands import HAS_OVERLAYS, LayeredCommands, layered_commands
 

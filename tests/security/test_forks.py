@@ -24,7 +24,7 @@ from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.reuse.keys import call_key, turn_key
-from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse
+from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.place import Place

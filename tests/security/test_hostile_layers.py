@@ -15,14 +15,10 @@ from pydantic import ValidationError
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerEntry, layer_of
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, link_node
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.commit import LayerCommit
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.journal import CommitOutcome
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, UnsyncedDisk, kept_text, seen, text_file
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerEntry, LayerNode, NodeKind, layer_of, link_node
+from llm_do_temporal.sandbox.layers.commit import CommitOutcome, LayerCommit
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, UnsyncedDisk, seen, text_file
 from tests.support.workshops.upper_folders import Upper, upper_over_base
 
 SHARED = Protection(shared=("data",))
@@ -167,9 +163,9 @@ def workshop(tmp_path: Path) -> Path:
     return folder
 
 
-def _layer(workshop: Path, *work: Callable[[LayerDraft], None]) -> Layer:
+def _layer(workshop: Path, *work: Callable[[PlayedDraft], None]) -> Layer:
     with base_files(workshop) as base:
-        draft = LayerDraft(NO_LAYER, base, EDITOR)
+        draft = PlayedDraft(NO_LAYER, base, EDITOR)
         for one in work:
             one(draft)
         return draft.layer()
@@ -182,8 +178,8 @@ def _commit(workshop: Path, layer: Layer, disk: UnsyncedDisk | None = None) -> C
     return commit.commit(layer, key="r1", reviewed=layer.digest())
 
 
-def _writing(path: str) -> Callable[[LayerDraft], None]:
-    return lambda draft: draft.write(path, kept_text("new"))
+def _writing(path: str) -> Callable[[PlayedDraft], None]:
+    return lambda draft: draft.write(path, text_file("new"))
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../outside", "../.llm-do/blobs", "../../../../etc"])

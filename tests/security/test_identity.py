@@ -12,7 +12,7 @@ from llm_do_temporal.messages.approvals import DecisionKind, DeskState, RequestA
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.workflow.desk_questions import LATER, asked, decided, request
 
 

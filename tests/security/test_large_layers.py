@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.layers.draft import LayerDraft
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, kept_text, ran_over
+from llm_do_temporal.policy.layers.view import LayerDraft
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, ran_over, text_file
 
 LARGE_BYTES = 2 << 30
 TOO_LARGE_BYTES = 300 << 20
@@ -78,5 +77,5 @@ def test_a_layer_of_more_paths_than_it_takes_is_refused_with_their_number(shop: 
     draft = LayerDraft(NO_LAYER, shop.base, EDITOR)
     with pytest.raises(SandboxRefusal, match=r"20,?000"):  # noqa: PT012 - whichever write is one too many
         for number in range(20_001):
-            draft.write(f"f{number}.txt", kept_text("x"))
+            draft.write(f"f{number}.txt", text_file("x"))
         draft.layer()

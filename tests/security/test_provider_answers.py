@@ -23,7 +23,7 @@ from llm_do_temporal.activities.models.answer_bounds import MAX_STREAM_BYTES, fi
 from llm_do_temporal.activities.models.builder import NamedModel, build_model
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.errors import RunFailed
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.runs.place import Place
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

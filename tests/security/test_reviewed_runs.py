@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.sandbox.layers.disk import Disk
+from llm_do_temporal.sandbox.layers.commit import Disk
 from llm_do_temporal.testing import call, scripted
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place

@@ -16,7 +16,7 @@ from llm_do_temporal.definitions.workers.output_schema import check_output_schem
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed
 from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_problems
 from llm_do_temporal.offline.schema_fit import fit
-from llm_do_temporal.policy.templates import normalise_template
+from llm_do_temporal.policy.delegation import normalise_template
 from llm_do_temporal.sandbox.listing import parse_pattern
 from llm_do_temporal.workflows.tools.gate import _read_arguments  # pyright: ignore[reportPrivateUsage]
 from tests.support.patience import PATIENCE_SECONDS

@@ -15,10 +15,10 @@ import pytest
 from llm_do_temporal.definitions.evaluations.evaluation_file import read_evaluation
 from llm_do_temporal.definitions.tools.python_files import PythonFile, load_python
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.policy.delegation import worker_name
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.policy.external import offered_names
-from llm_do_temporal.policy.layers.hunks import file_hunks
-from llm_do_temporal.policy.templates import worker_name
+from llm_do_temporal.policy.layers.patch import file_hunks
 
 FEWEST_DIGITS = 32
 _DIGITS = 8

@@ -24,9 +24,9 @@ from llm_do_temporal.messages.activities import CHECK_CHANGES
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.messages.reviews import CHECK_OUTPUT_BYTES, CHECK_SECONDS, CheckChangesInput, CheckResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, root_tree
-from llm_do_temporal.policy.layers.carried import CarriedLayer
+from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from llm_do_temporal.sandbox.layers.scratch import scratch_folder
+from llm_do_temporal.sandbox.layers.overlay import scratch_folder
 from llm_do_temporal.sandbox.processes import Ended
 from llm_do_temporal.storage.blobs import BlobStore
 

@@ -22,9 +22,9 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, SeenFolders, alone, isolated, options_file
-from llm_do_temporal.sandbox.git_settings import GIT_HABITS, git_settings
 from llm_do_temporal.sandbox.mounts import Steady
 from llm_do_temporal.sandbox.processes import Ended, ProcessSpec, run_program
+from llm_do_temporal.sandbox.programs import GIT_HABITS, git_settings
 
 _ATTEMPTS = 8
 """Most times that a command which has not begun is prepared."""

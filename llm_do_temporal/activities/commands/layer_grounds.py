@@ -18,14 +18,11 @@ from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusa
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerUpdate
 from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder
-from llm_do_temporal.sandbox.layers.base_files import base_files
 from llm_do_temporal.sandbox.layers.command_folders import CommandFolders, FolderLayout, split_note
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.kept_lowers import KeptLowers
-from llm_do_temporal.sandbox.layers.overlay import base_problem, overlay_problem
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
+from llm_do_temporal.sandbox.layers.overlay import KeptLowers, base_problem, overlay_problem
 from llm_do_temporal.storage.blobs import BlobStore
 
 NO_LAYERS = "commands cannot work on changes that are not made yet"

@@ -20,16 +20,15 @@ from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
 from llm_do_temporal.policy.identity import SeenFile, digest_of, real_place
-from llm_do_temporal.policy.layers.nodes import NodeKind
+from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.policy.layers.paths import below, parent_of
 from llm_do_temporal.policy.layers.view import LayerView
 from llm_do_temporal.sandbox.bubblewrap import TOP
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.changes import check_as_shown, see_file
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
 from llm_do_temporal.sandbox.openers import FileOpener
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
-from llm_do_temporal.sandbox.seen_files import check_as_shown, see_file
 from llm_do_temporal.storage.blobs import BlobStore
 
 MAX_NAMED = 1000

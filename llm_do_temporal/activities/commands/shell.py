@@ -33,7 +33,7 @@ from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Tree, locate
 from llm_do_temporal.policy.shell import Isolation, lies_in
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from llm_do_temporal.sandbox.layers.scratch import scratch_folder
+from llm_do_temporal.sandbox.layers.overlay import scratch_folder
 from llm_do_temporal.sandbox.layers.written_files import WrittenFiles
 from llm_do_temporal.sandbox.processes import KEPT_BYTES, Ended, Stream
 from llm_do_temporal.storage.blobs import BlobStore

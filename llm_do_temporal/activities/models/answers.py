@@ -17,8 +17,8 @@ from pydantic_core import PydanticSerializationError
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.policy.cuts import CUT, cut_reason
 from llm_do_temporal.policy.files.encodings import whole_characters
+from llm_do_temporal.policy.models import CUT, cut_reason
 
 _TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
 """Fields of parts that a provider fills in."""

@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_flaw, pdf_text
-from llm_do_temporal.policy.files.attachment_forms import kind_of
-from llm_do_temporal.policy.files.contents import PDF, UNKNOWN, flaw_of, real_type
+from llm_do_temporal.policy.files.attachments import PDF, UNKNOWN, flaw_of, kind_of, real_type
 from llm_do_temporal.policy.files.encodings import readable
 
 MAX_ATTACHED_CHARS = 400_000

@@ -19,8 +19,7 @@ from pydantic_ai.models import Model
 from llm_do_temporal.activities.models.attachment_text import flaw_of_pdf, text_of
 from llm_do_temporal.errors import AttachmentRefusal, ModelFailed
 from llm_do_temporal.message_history import AS_TEXT, BLOB_SCHEME
-from llm_do_temporal.policy.files.attachment_forms import is_taken, kind_of
-from llm_do_temporal.policy.files.contents import PDF, UNKNOWN, flaw_of, real_type
+from llm_do_temporal.policy.files.attachments import PDF, UNKNOWN, flaw_of, is_taken, kind_of, real_type
 from llm_do_temporal.policy.files.encodings import readable
 from llm_do_temporal.storage.blobs import BlobStore
 

@@ -41,8 +41,7 @@ from llm_do_temporal.activities.models.plays import play_model
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
-from llm_do_temporal.policy.models.ids import ModelAlias, play_of, read_serving_id, stated_price
-from llm_do_temporal.policy.models.prices import Price
+from llm_do_temporal.policy.models import ModelAlias, Price, play_of, read_serving_id, stated_price
 from llm_do_temporal.redaction.configured_keys import know_variable
 
 MOST_CACHED = 32

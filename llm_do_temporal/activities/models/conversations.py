@@ -37,7 +37,7 @@ from llm_do_temporal.messages.conversation import (
     KeepConversationInput,
     KeptConversation,
 )
-from llm_do_temporal.policy.models.context_window import first_kept
+from llm_do_temporal.policy.models import first_kept
 from llm_do_temporal.policy.reuse.keys import turn_key
 from llm_do_temporal.storage.blobs import BlobStore
 

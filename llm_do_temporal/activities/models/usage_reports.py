@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
-from llm_do_temporal.policy.models.context_window import CHARACTERS_PER_TOKEN
+from llm_do_temporal.policy.models import CHARACTERS_PER_TOKEN
 
 FILE_TOKENS = 1_500
 """Tokens of a picture or a document in an estimate, about as many as providers count for a large picture or a page."""

@@ -124,7 +124,7 @@ async def _read_table(session: Session, run: str) -> str:
 
 async def _read_patch(session: Session, run: str) -> str:
     from llm_do_temporal.cli.text import visible_block
-    from llm_do_temporal.client.reviews.patch import read_patch
+    from llm_do_temporal.client.reviews.desk import read_patch
 
     text = await read_patch(session.client, run, session.workshop)
     if remove_keys(text) != text:

@@ -11,7 +11,7 @@ from llm_do_temporal.cli.text import PROGRAM, say
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
-    from llm_do_temporal.policy.models.ids import ModelAlias
+    from llm_do_temporal.policy.models import ModelAlias
 
 
 def models(
@@ -70,6 +70,7 @@ def _known() -> list[str]:
     """Return the names of all known models. Loads Pydantic AI, which takes a second or two."""
     from pydantic_ai.models import known_model_names
 
-    from llm_do_temporal.policy.models.known import OFFLINE, OFFLINE_MODELS
+    from llm_do_temporal.policy.models import OFFLINE_MODELS
+    from llm_do_temporal.policy.models import OFFLINE_PROVIDER as OFFLINE
 
     return sorted({*known_model_names(), *(f"{OFFLINE}:{name}" for name in OFFLINE_MODELS)})

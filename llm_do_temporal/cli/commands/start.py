@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.messages.definitions import ReviewMode
     from llm_do_temporal.messages.runs import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
-    from llm_do_temporal.policy.budget.limits import Limits
+    from llm_do_temporal.policy.budget import Limits
 
 STDIN = "\0"
 """Stands for the argument `-`; no argument can hold this character."""
@@ -86,7 +86,7 @@ class LimitFlags:
         """Return the limits as they are sent. Raises UsageError."""
         from pydantic import ValidationError
 
-        from llm_do_temporal.policy.budget.limits import Limits
+        from llm_do_temporal.policy.budget import Limits
 
         given = {name.removeprefix("max_"): value for name, value in asdict(self).items() if value is not None}
         try:
@@ -246,7 +246,7 @@ def by_itself(typed: TypedStart, location: Location) -> tuple[TypedStart, Locati
         single_file_workshop,
     )
     from llm_do_temporal.client.start import template_path
-    from llm_do_temporal.policy.templates import TEMPLATE_SUFFIXES
+    from llm_do_temporal.policy.delegation import TEMPLATE_SUFFIXES
 
     if typed.worker is None or not is_worker_file(typed.worker):
         return typed, location

@@ -35,7 +35,7 @@ from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.policy.kinds.grants import KindGrant
+from llm_do_temporal.policy.kinds.entries import KindGrant
 
 _MENU_LINES = 3
 """Lines of the letters below a question, with the prompt, and an empty one above it."""

@@ -17,7 +17,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import schema_problems
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.ui.content.arguments import editable_yaml, read_arguments
 
 _MISSING = object()

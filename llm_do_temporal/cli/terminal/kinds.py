@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from llm_do_temporal.cli.terminal.prompts import Prompter
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.offers import OfferedKind
-from llm_do_temporal.policy.kinds.grants import DEFAULT_TIMES, KindGrant
+from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
 
 
 async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGrant | None:

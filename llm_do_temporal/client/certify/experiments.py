@@ -30,8 +30,8 @@ from llm_do_temporal.messages.experiments.evaluations import EvaluationEnd
 from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
 from llm_do_temporal.policy.evaluations.evaluators import MaxSeconds
 from llm_do_temporal.policy.evaluations.spec import EXPECTED, EvaluationSpec
-from llm_do_temporal.policy.models.ids import Aliases
-from llm_do_temporal.policy.uses import REPEAT
+from llm_do_temporal.policy.models import Aliases
+from llm_do_temporal.policy.values import REPEAT
 from llm_do_temporal.storage.places import workshop_blobs
 
 EXPERIMENT_PATH = "experiment"

@@ -22,7 +22,7 @@ from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
-from llm_do_temporal.policy.models.ids import Aliases, full_name
+from llm_do_temporal.policy.models import Aliases, full_name
 from llm_do_temporal.storage.local import blob_folder
 from llm_do_temporal.storage.places import workshop_blobs
 

@@ -25,7 +25,7 @@ from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, ENTRY_PATH
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.uses import REPEAT
+from llm_do_temporal.policy.values import REPEAT
 
 _BY = "certify"
 _RETRY_SECONDS = 0.1

@@ -14,7 +14,7 @@ from llm_do_temporal.client.history.payloads import as_object
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.nodes import LayerNode, alike
+from llm_do_temporal.policy.layers.layer import LayerNode, alike
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Place
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.hunks import Hunk, file_hunks
-from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, file_node
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, file_node
+from llm_do_temporal.policy.layers.patch import Hunk, file_hunks
 from llm_do_temporal.policy.layers.paths import path_of
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore

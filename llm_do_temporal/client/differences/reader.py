@@ -22,7 +22,7 @@ from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.policy.layers.hunks import Hunk
+from llm_do_temporal.policy.layers.patch import Hunk
 from llm_do_temporal.storage.external_storage import blobs_of
 
 MOST_FILES = 50

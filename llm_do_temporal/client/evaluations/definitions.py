@@ -15,8 +15,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
-from llm_do_temporal.policy.models.ids import chain_of, full_name, play_of
-from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
+from llm_do_temporal.policy.models import ModelSources, chain_of, full_name, play_of, resolve_model
 
 ANYBODY = "*"
 

@@ -22,7 +22,7 @@ from llm_do_temporal.messages.activities import LOAD_WORKER
 from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker
 from llm_do_temporal.messages.effects import LoadedRun, LoadWorkerInput
 from llm_do_temporal.messages.experiments.forks import RecordedRead
-from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
+from llm_do_temporal.policy.models import ModelSources, resolve_model
 from llm_do_temporal.policy.reuse.keys import read_key
 
 _NOT_TOLD = frozenset(

@@ -26,7 +26,7 @@ from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedRead
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.models.known import check_models
+from llm_do_temporal.policy.models import check_models
 from llm_do_temporal.policy.reuse.changes import (
     ChangedDecision,
     cut_at,

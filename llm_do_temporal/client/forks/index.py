@@ -18,7 +18,7 @@ from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Tree, locate
-from llm_do_temporal.policy.layers.carried import CarriedLayer
+from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.reuse.cut import Cut
 from llm_do_temporal.policy.reuse.keys import ending_key
 

@@ -42,7 +42,7 @@ from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.experiments.source import Reused
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.policy.reuse.keys import call_key
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import arguments_of, parts_of
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from llm_do_temporal.client.history.origins import origin_of_turn
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.models.ids import models_of
+from llm_do_temporal.policy.models import models_of
 
 _OUTPUT = "final_result"
 """Name of the call that gives a structured result; it calls nothing."""

@@ -16,8 +16,7 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.maintenance.doctor import Finding
 from llm_do_temporal.client.maintenance.gc import QUERY
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
-from llm_do_temporal.sandbox.layers.disk import Disk
-from llm_do_temporal.sandbox.layers.journal import CommitJournal
+from llm_do_temporal.sandbox.layers.commit import CommitJournal, Disk
 
 _NAMED = 3
 """Most commits that one finding names."""

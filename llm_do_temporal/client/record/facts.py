@@ -14,8 +14,8 @@ from llm_do_temporal.client.history.payloads import first_object, read_start
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from llm_do_temporal.messages.runs import first_line, task_words
-from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.models import cut_reason, cut_words
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
 

@@ -21,8 +21,7 @@ from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.files.input_paths import WORKSHOP
-from llm_do_temporal.policy.files.sandbox import Place, check_readable
+from llm_do_temporal.policy.files.sandbox import WORKSHOP, Place, check_readable
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
 MAX_BYTES = 32 << 20

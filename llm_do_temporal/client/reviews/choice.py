@@ -1,4 +1,4 @@
-"""Choice of a person in a review, change by change, from which the answer is made that the desk takes."""
+"""Choice of a person in a review, change by change, from which the answer is made that the desk takes. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
-from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.policy.layers.answer import ALL, LineComment, ReviewAnswer, named
 from llm_do_temporal.policy.layers.changes import joined, needing
-from llm_do_temporal.policy.layers.nodes import NodeKind
+from llm_do_temporal.policy.layers.layer import is_file
 from llm_do_temporal.policy.layers.paths import above
 
 _MOST_LISTED = 5
@@ -94,7 +94,7 @@ class ReviewChoice:
 
     def with_edit(self, change: ReviewChange, blob: str) -> ReviewChoice:
         """Return the choice with a file accepted as a person has edited it. Raises DecisionRefused for no file."""
-        if change.change.now is None or change.change.now.kind is not NodeKind.FILE:
+        if not is_file(change.change.now):
             raise DecisionRefused(f"'{change.path}' is no file that could be edited")
         accepted = self.with_change(change, accepted=True)
         return replace(accepted, whole=accepted.whole - {change.path}, edits={**accepted.edits, change.path: blob})
@@ -190,3 +190,37 @@ def listed(paths: Collection[str]) -> str:
     """Return the first of the paths, quoted, for a sentence."""
     named = ", ".join(f"'{path}'" for path in sorted(paths)[:_MOST_LISTED])
     return f"{named} and {len(paths) - _MOST_LISTED} more" if len(paths) > _MOST_LISTED else named
+
+
+def check_parts(
+    choice: ReviewChoice,
+    *,
+    everything: bool,
+    accept: Collection[str],
+    in_part: Collection[str] = (),
+    edited: Collection[str] = (),
+) -> None:
+    """Raise UsageError where the parts that a choice was made of contradict each other, or it accepts nothing.
+
+    `everything` says whether all changes were accepted first. `accept` has the names of what is accepted as a whole,
+    with `/` at the end of a folder's; `in_part` and `edited` have paths.
+    """
+    review = choice.review
+    for path in in_part:
+        if path in accept or path in edited:
+            other = "as a whole" if path in accept else "as edited"
+            raise UsageError(f"'{path}' is accepted in part and {other}", next_step="Choose one of the two.")
+    for name in accept if everything else ():
+        if name.endswith("/") or not review.change(name).conflict:
+            raise UsageError(
+                f"all changes are accepted, and '{name}' is named besides",
+                next_step="Accept all, or only what is named; beside all, name conflicts, and what is rejected.",
+            )
+    for name in (*accept, *in_part, *edited):
+        if all(choice.state(one) == "not accepted" for one in review.named(name, accepted=True)):
+            raise UsageError(
+                f"'{name}' is accepted, and rejected by its own name, its folder's, or that of what it needs",
+                next_step="Choose one of the two.",
+            )
+    if not (choice.whole or choice.parts or choice.edits or choice.comments):
+        raise UsageError("it accepts nothing, and says no reason", next_step="Reject all of it, with a reason.")

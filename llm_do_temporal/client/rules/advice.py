@@ -10,13 +10,10 @@ from typing import Any
 
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCall
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, decide
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.callees import callee_of
-from llm_do_temporal.policy.kinds.commands import argv_of
+from llm_do_temporal.policy.delegation import is_template
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
-from llm_do_temporal.policy.kinds.files import place_of
+from llm_do_temporal.policy.kinds.kind import AskedCall, argv_of, callee_of, place_of
 from llm_do_temporal.policy.kinds.lessons import MIN_DAYS, MIN_RUNS, LearnedKind, Lesson, Opinion, learned_kinds
-from llm_do_temporal.policy.templates import is_template
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 MAX_EXAMPLES = 3

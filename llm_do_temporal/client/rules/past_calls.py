@@ -29,7 +29,7 @@ from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.shell import ShellPolicy
 
 MOST_RUNS_READ = 5_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llm_do_temporal.errors import AttachmentRefusal, UsageError
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, InputFiles
-from llm_do_temporal.policy.files.input_paths import check_input_path
+from llm_do_temporal.policy.files.sandbox import check_input_path
 
 
 def input_files(

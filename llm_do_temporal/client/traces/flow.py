@@ -20,7 +20,7 @@ from llm_do_temporal.client.traces.open_calls import OpenCalls
 from llm_do_temporal.client.traces.spans import OpenSpan
 from llm_do_temporal.errors import error_classes
 from llm_do_temporal.messages.activities import RECORD_AT_DESK
-from llm_do_temporal.policy.models.ids import models_of, read_serving_id
+from llm_do_temporal.policy.models import models_of, read_serving_id
 
 
 @dataclass

@@ -15,7 +15,7 @@ from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.cuts import cut_reason
+from llm_do_temporal.policy.models import cut_reason
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
 _OPEN = "not done"

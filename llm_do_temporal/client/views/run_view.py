@@ -33,7 +33,7 @@ from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import PendingApprovalMemo
-from llm_do_temporal.policy.models.ids import read_serving_id
+from llm_do_temporal.policy.models import read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
 _MOST_CONFLICTS = 5

@@ -9,7 +9,7 @@ from pydantic import Field
 from llm_do_temporal.definitions.keys.base import Text
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import Turns
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.evaluations.facts import Json
 from llm_do_temporal.policy.evaluations.spec import (
     DEFAULT_CONCURRENCY,

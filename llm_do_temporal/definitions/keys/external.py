@@ -11,7 +11,7 @@ from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.external import ExternalToolset, McpServer
 from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.external import ToolPolicy
-from llm_do_temporal.policy.models.ids import check_no_secret, check_variable
+from llm_do_temporal.policy.models import check_no_secret, check_variable
 from llm_do_temporal.policy.values import Capability
 
 Prefix = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z][a-zA-Z0-9_-]{0,31}$")]

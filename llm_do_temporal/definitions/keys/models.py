@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ServerSideTool
-from llm_do_temporal.policy.models.ids import check_no_secret
+from llm_do_temporal.policy.models import check_no_secret
 
 SETTING_NAMES = frozenset(
     {

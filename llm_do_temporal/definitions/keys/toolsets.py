@@ -8,9 +8,9 @@ from llm_do_temporal.definitions.keys.base import Switchable, Text
 from llm_do_temporal.definitions.keys.external import ClassOptions, McpKeys
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.approvals import Ruling
-from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.delegation import TemplateRules
+from llm_do_temporal.policy.external import PYTHON_CAPABILITIES as DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.shell import ShellPolicy
-from llm_do_temporal.policy.templates import TemplateRules
 from llm_do_temporal.policy.values import Capability
 
 

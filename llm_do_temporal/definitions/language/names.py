@@ -20,7 +20,8 @@ from llm_do_temporal.definitions.workshop.workshop import Workshop, parse_worksh
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
-from llm_do_temporal.policy.models.known import OFFLINE, OFFLINE_MODELS, PROVIDERS
+from llm_do_temporal.policy.models import OFFLINE_MODELS, PROVIDERS
+from llm_do_temporal.policy.models import OFFLINE_PROVIDER as OFFLINE
 
 _MAX_MODULES = 200
 _WORDS: dict[type[ast.stmt], str] = {

@@ -14,7 +14,7 @@ from llm_do_temporal.policy.approvals import Judgement, Ruling, decide
 from llm_do_temporal.policy.external import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, narrow, root_tree
 from llm_do_temporal.policy.shell import LISTED, UNLISTED
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}
 _VERDICTS = {"allow": "without asking", "ask": "after a person has agreed", "block": "never"}

@@ -31,8 +31,8 @@ from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, places_on_the_way, read_bytes
 from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
+from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, matches
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, matches
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 MAX_LOOKED_AT = 50_000

@@ -26,7 +26,7 @@ from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFai
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
 from llm_do_temporal.messages.delegation import LoadedTemplate
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.templates import (
+from llm_do_temporal.policy.delegation import (
     PACKAGE,
     TEMPLATE_SUFFIXES,
     TemplateRules,

@@ -19,7 +19,7 @@ from llm_do_temporal.definitions.schemas.meanings import key_meanings
 from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.policy.approvals import Ruling
-from llm_do_temporal.policy.models.prices import FREE
+from llm_do_temporal.policy.models import FREE
 
 SchemaName = Literal["worker", "workshop", "eval"]
 Schema = dict[str, Any]

@@ -11,11 +11,10 @@ from llm_do_temporal.definitions.keys.models import ModelSettings, ServerSideToo
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ReviewMode, Turns
-from llm_do_temporal.policy.budget.limits import Limits
-from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
-from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy
+from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy, AttachmentsAs
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox
-from llm_do_temporal.policy.models.ids import ModelNames
+from llm_do_temporal.policy.models import ModelNames
 
 
 class WorkerFile(Strict):

@@ -22,7 +22,7 @@ from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read
 from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.base import Strict
-from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, worker_name
+from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, worker_name
 
 SHIPPED_TEMPLATES = "templates"
 _SPELLINGS = {"system": "instructions", "schema_object": "output_schema"}

@@ -21,7 +21,13 @@ from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes
 from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError, SandboxRefusal
-from llm_do_temporal.policy.delegation import MAX_WORKER_NAME_CHARS, RESERVED_NAMES, check_name
+from llm_do_temporal.policy.delegation import (
+    MAX_WORKER_NAME_CHARS,
+    RESERVED_NAMES,
+    TemplateRules,
+    check_name,
+    template_problems,
+)
 from llm_do_temporal.policy.files.sandbox import (
     NO_FILES,
     NamedPath,
@@ -31,7 +37,6 @@ from llm_do_temporal.policy.files.sandbox import (
     narrow,
     root_tree,
 )
-from llm_do_temporal.policy.templates import TemplateRules, template_problems
 
 SEPARATOR = "---"
 _FUNCTION_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_WORKER_NAME_CHARS - 1}}}")

@@ -14,12 +14,11 @@ from llm_do_temporal.definitions.workshop.slack_settings import SlackSettings
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ReviewMode, Turns
 from llm_do_temporal.policy.approvals import ApprovalRules
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
-from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
-from llm_do_temporal.policy.files.attachments import AttachmentPolicy
+from llm_do_temporal.policy.files.attachments import AttachmentPolicy, AttachmentsAs
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
-from llm_do_temporal.policy.models.ids import ModelAlias, ModelNames
+from llm_do_temporal.policy.models import ModelAlias, ModelNames
 from llm_do_temporal.policy.notifications import MAX_TARGETS, NotifyTarget, check_ui_url
 from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
 from llm_do_temporal.policy.run_filter import RunFilter

@@ -19,8 +19,7 @@ from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.protection import is_always_protected
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, root_tree
-from llm_do_temporal.policy.models.ids import ModelAlias, is_full_name, models_of
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelAlias, ModelSources, is_full_name, models_of
 from llm_do_temporal.policy.notifications import NotifySettings, check_ui_url
 from llm_do_temporal.policy.queues import ProviderKeys, Queues
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards

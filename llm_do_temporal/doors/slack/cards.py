@@ -14,7 +14,7 @@ from llm_do_temporal.doors.slack_workspace.channel import CARD_EVENT, END_EVENT,
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.doors.words import circumstances_words, headline_words, spent_words, vote_words
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.cuts import cut_words
+from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.policy.notifications import link_to
 from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
 

@@ -11,7 +11,7 @@ from llm_do_temporal.doors.values.runs import Failure
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.cuts import CutReason
+from llm_do_temporal.policy.models import CutReason
 
 
 class TreeNode(ResponseValue):

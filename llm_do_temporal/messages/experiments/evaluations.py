@@ -18,7 +18,7 @@ from llm_do_temporal.policy.evaluations.experiment import ExperimentIdentity
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.layers.nodes import Digest
+from llm_do_temporal.policy.layers.layer import Digest
 
 PLAN_VERSION = 1
 

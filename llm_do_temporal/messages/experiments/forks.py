@@ -18,7 +18,7 @@ from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.runs import InvocationResult
 from llm_do_temporal.policy.files.sandbox import Tree
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
+from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate
 
 INDEX_VERSION = 1
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from llm_do_temporal.messages.base import Message, is_false
 from llm_do_temporal.messages.budget import Saved
-from llm_do_temporal.policy.layers.nodes import Digest
+from llm_do_temporal.policy.layers.layer import Digest
 
 
 class ForkSource(Message):

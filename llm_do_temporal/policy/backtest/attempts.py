@@ -11,8 +11,8 @@ from llm_do_temporal.errors import Refusal
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.backtest.facts import with_places
 from llm_do_temporal.policy.backtest.verdicts import GateOutcome, PastVerdict, judge
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, file_use, judge_path
-from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.files.protection import PATH_TOOLS, file_use, judge_path
+from llm_do_temporal.policy.kinds.kind import AskedCall
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
 
 _NO_POLICY = "which commands the worker may run is not in the history"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from llm_do_temporal.errors import Refusal
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.files.sandbox import Tree, join, locate
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.kind import AskedCall
 
 _ELSEWHERE = "another-place"
 """Real place of a file behind a link that leads elsewhere."""

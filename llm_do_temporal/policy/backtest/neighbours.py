@@ -16,12 +16,9 @@ from llm_do_temporal.policy.backtest.facts import with_places
 from llm_do_temporal.policy.backtest.verdicts import GateOutcome, PastVerdict, judge
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import locate
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.commands import argv_of, form_of
-from llm_do_temporal.policy.kinds.kind import CallKind
+from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind, argv_of, form_of
 from llm_do_temporal.policy.shell import ShellPolicy
-from llm_do_temporal.policy.uses import canonical
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.values import Value, canonical
 
 _ORDER = [PastVerdict.PASSES, PastVerdict.UNKNOWN, PastVerdict.ASKS, PastVerdict.BLOCKED, PastVerdict.REFUSED]
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from llm_do_temporal.policy.approvals import DEFAULT_RULES, ApprovalRules, Ruling, Terms, ruling_of, terms_of
-from llm_do_temporal.policy.budget.limits import Dimension, described
-from llm_do_temporal.policy.uses import ALWAYS_ASKS
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.budget import Dimension, described
+from llm_do_temporal.policy.values import ALWAYS_ASKS, Value
 
 _SUBJECTS = {
     "sandbox.list": "list files",

@@ -13,10 +13,9 @@ from itertools import product
 from llm_do_temporal.policy.approvals import ApprovalRules, allowed_by, decide
 from llm_do_temporal.policy.backtest.facts import lacks_places, with_places
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox
-from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
-from llm_do_temporal.policy.uses import ALWAYS_ASKS, CapabilityUse
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.values import ALWAYS_ASKS, CapabilityUse, Value
 
 _APPROVAL_KEYS = {
     "sandbox.read": "read_approval",

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from llm_do_temporal.policy.cuts import CutReason
+from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.values import Value
 
 Json: TypeAlias = Any

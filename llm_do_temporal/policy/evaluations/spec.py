@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
 from llm_do_temporal.policy.evaluations.facts import Json
 from llm_do_temporal.policy.values import Value

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
-from llm_do_temporal.policy.files.sandbox import Place, join
+from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, check_size, check_writable, join, locate
+from llm_do_temporal.policy.values import CapabilityUse
 
 RESERVED_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".githooks", ".husky", ".llm-do"})
 """Folders that are protected wherever they lie: tools run the programs that are configured there, and the product keeps
@@ -171,3 +173,37 @@ def _begins_with_fixed(parts: tuple[str, ...], glob: tuple[str, ...]) -> bool:
     while fixed < len(glob) - 1 and not _GLOB_CHARACTERS & set(glob[fixed]):
         fixed += 1
     return parts[:fixed] == glob[:fixed]
+
+
+WRITING_TOOLS = frozenset({"write_file", "edit_file"})
+PATH_TOOLS = frozenset({"read_file"}) | WRITING_TOOLS
+"""Tools that `judge_path` can judge."""
+
+
+def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
+    """Return the place of a file tool's `path` argument. Raises SandboxRefusal where the tool may not be used there.
+
+    Pure, so that the desk can say no to changed arguments as soon as they arrive.
+    """
+    place = locate(tree, str(args.get("path", ".")))
+    if tool in ("read_file", "edit_file"):
+        check_readable(place)
+    if tool in WRITING_TOOLS:
+        check_writable(place, tree)
+    if tool == "write_file":
+        check_size(place, utf8_bytes(args.get("content")))
+    return place
+
+
+def file_use(tool: str, place: Place, args: dict[str, Any]) -> CapabilityUse:
+    """Return the use that a call of a file tool makes of the place."""
+    if tool not in WRITING_TOOLS:
+        return CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
+    size = utf8_bytes(args["content" if tool == "write_file" else "new_text"])
+    name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
+    return CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
+
+
+def utf8_bytes(text: object) -> int:
+    """Return the size of a text as UTF-8, in bytes; half characters count as the one that replaces them."""
+    return len(str(text).encode("utf-8", errors="replace"))

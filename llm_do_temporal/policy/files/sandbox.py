@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from llm_do_temporal.errors import SandboxEscalation, SandboxRefusal
+from llm_do_temporal.errors import AttachmentRefusal, SandboxEscalation, SandboxRefusal
 from llm_do_temporal.policy.values import Value
 
 
@@ -374,3 +374,40 @@ def has_suffix(path: str, suffixes: Iterable[str]) -> bool:
 
 def _listed(suffixes: tuple[str, ...]) -> str:
     return ", ".join(suffixes) if suffixes else "none"
+
+
+WORKSHOP = Mount(at="/", root=".", readonly=True)
+"""The workshop's folder as a whole."""
+WORKSHOP_TREE = Tree(mounts=(WORKSHOP,))
+_SHOWN_CHARS = 200
+
+
+def input_place(path: str) -> Place:
+    """Return the place of a file, named by its path below the workshop. Raises AttachmentRefusal."""
+    check_input_path(path)
+    relative = str(PurePosixPath(path))
+    return Place(mount=WORKSHOP, relative=relative, path=relative)
+
+
+def check_input_path(path: str) -> None:
+    """Raise AttachmentRefusal unless a path, or a pattern, stays in the workshop and names nothing hidden."""
+    shown = path[:_SHOWN_CHARS]
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise AttachmentRefusal(
+            f"'{shown}' leads out of the workshop's folder; a run that begins by itself reads files of that alone",
+            next_step="Put the file into the workshop, or have its bytes kept now: --pin.",
+        )
+    if not parts or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
+        raise AttachmentRefusal(f"'{shown!r}' is no path of a file")
+    if STATE_FOLDER in (part.casefold() for part in parts):
+        raise AttachmentRefusal(f"'{shown}' lies in '{STATE_FOLDER}', where the product keeps its own state")
+    if is_hidden_path(path):
+        raise AttachmentRefusal(
+            f"'{shown}' is hidden: a run that begins by itself reads no file whose path has a part that begins with '.'"
+        )
+
+
+def is_hidden_path(path: str) -> bool:
+    """Return whether any part of a path begins with a dot."""
+    return any(part.startswith(".") for part in PurePosixPath(path).parts)

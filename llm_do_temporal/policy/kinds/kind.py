@@ -7,19 +7,270 @@ file lies once links are followed, and the words that would be run. Facts that n
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from llm_do_temporal.policy.files.sandbox import Place
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.callees import callee_of, hands_over, hands_over_really
-from llm_do_temporal.policy.kinds.commands import CommandPattern, argv_of, fits, free_place, leads_nowhere_else
-from llm_do_temporal.policy.kinds.files import Suffix, TreePath, is_below, is_seen_there, place_in, place_of
-from llm_do_temporal.policy.shell import split_command
-from llm_do_temporal.policy.uses import canonical
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.errors import SandboxRefusal, ShellRefusal
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.protection import PATH_TOOLS, defines
+from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate, normalise
+from llm_do_temporal.policy.identity import SeenFile, real_place
+from llm_do_temporal.policy.programs import refused_command, refused_freedom
+from llm_do_temporal.policy.shell import WITHOUT_ISOLATION, split_command
+from llm_do_temporal.policy.values import ALWAYS_ASKS, CapabilityUse, Value, canonical
+
+NEVER_COVERED = ALWAYS_ASKS | {
+    "changes.commit",
+    "changes.commit.automation",
+    "changes.commit.links_out",
+    "sandbox.write.definitions",
+    "worker.create",
+}
+"""Capabilities of calls that are asked about one by one: repetitions, limits, reviews, and what defines a worker."""
+
+
+class AskedCall(Value):
+    """Call as a question puts it, with the facts that were looked up for the person."""
+
+    tool: str
+    args: dict[str, Any]
+    uses: tuple[CapabilityUse, ...]
+    tree: Tree = Tree()
+    """Files of the invocation that makes the call."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that the call names, as they were found; none where nobody looked."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that the call hands over."""
+    worker: str = ""
+    """Name of the worker that makes the call."""
+    circumstances: str = ""
+    """Digest of all else that the call's effect depends on, and for a command whether it would be isolated."""
+    surroundings: str = ""
+    """Digest of that part of it which calls of one kind have in common; empty where nothing of it counts."""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether a command would run in isolation."""
+        return not self.circumstances.endswith(WITHOUT_ISOLATION)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the capabilities that the call uses."""
+        return frozenset(use.name for use in self.uses)
+
+    @property
+    def may_be_covered(self) -> bool:
+        """Whether a kind may cover the call at all."""
+        return bool(self.uses) and not self.names & NEVER_COVERED
+
+
+CAPABILITIES = frozenset({"sandbox.read", "sandbox.write"})
+
+
+def _checked_path(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError(f"a path of the workers' files starts with '/'; got '{path}'")
+    if set(path) & set("*?[]{}"):
+        raise ValueError(f"'{path}' is the path of a folder or file, and no pattern: all below a folder is meant")
+    try:
+        return normalise(path)
+    except SandboxRefusal as refusal:
+        raise ValueError(refusal.message) from refusal
+
+
+def _checked_suffix(suffix: str) -> str:
+    if not suffix.startswith(".") or len(suffix) < 2 or "/" in suffix:
+        raise ValueError(f"a suffix starts with a dot, like '.md'; got '{suffix}'")
+    return suffix
+
+
+TreePath = Annotated[str, AfterValidator(_checked_path)]
+"""Virtual path, normalised."""
+Suffix = Annotated[str, AfterValidator(_checked_suffix)]
+"""End of a file name, compared letter by letter."""
+
+
+def place_in(tree: Tree, path: object) -> Place | None:
+    """Return the place of a path by its text; None for one that leads nowhere, or to a file that defines."""
+    if not isinstance(path, str):
+        return None
+    try:
+        place = locate(tree, path)
+    except SandboxRefusal:
+        return None
+    return None if defines(place) else place
+
+
+def place_of(call: AskedCall) -> Place | None:
+    """Return the place of the file that a file tool's call names, by its text; None for any other call."""
+    if call.tool not in PATH_TOOLS or not call.names <= CAPABILITIES or call.attachments:
+        return None
+    return place_in(call.tree, call.args.get("path"))
+
+
+def is_below(path: str, folder: str, suffix: str | None = None) -> bool:
+    """Return whether a normalised path lies below the folder, with no hidden part, and ends in the suffix.
+
+    A name that begins with a dot is hidden: `.env` and `.git` are named one by one.
+    """
+    inner, outer = PurePosixPath(path), PurePosixPath(folder)
+    if inner == outer or not inner.is_relative_to(outer):
+        return False
+    if any(part.startswith(".") for part in inner.relative_to(outer).parts):
+        return False
+    return suffix is None or (inner.name.endswith(suffix) and inner.name != suffix)
+
+
+def is_seen_there(place: Place, files: Iterable[SeenFile]) -> bool:
+    """Return whether these files are that at the place alone, and no link leads from there elsewhere."""
+    found = list(files)
+    real = join(place.mount.root, place.relative)
+    return bool(found) and all(one.path == place.path and one.place == real for one in found)
+
+
+_CALL = "worker.call"
+_SHARE = "sandbox.read"
+
+
+def callee_of(call: AskedCall) -> str | None:
+    """Return the name of the worker that is called, or that a file goes to; None for calls of templates and others.
+
+    A template is no worker of a fixed definition: what its call fills in makes another worker each time.
+    """
+    if len(call.uses) != 1:
+        return None
+    payload, name = call.uses[0].payload, call.uses[0].name
+    if name == _CALL and "template" not in payload:
+        callee = payload.get("worker")
+    elif name == _SHARE and len(call.attachments) == 1:
+        callee = payload.get("target_worker")
+    else:
+        return None
+    return callee if isinstance(callee, str) else None
+
+
+def hands_over_really(call: AskedCall) -> bool:
+    """Return whether no link leads elsewhere from the files that a call hands over, as far as they were looked at."""
+    for attachment in call.attachments:
+        place = place_in(call.tree, attachment.path)
+        if place is None or attachment.place != join(place.mount.root, place.relative):
+            return False
+    return True
+
+
+FREE_WORDS = {
+    "{number}": re.compile(r"[0-9]{1,9}"),
+    "{name}": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"),
+    "{path}": re.compile(r"(?:\./)?\w[\w.+-]*(?:/\w[\w.+-]*)*/?"),
+}
+"""Types of free words, the narrowest first. A name has no `/`; a path has no part that begins with a dot or a sign."""
+MAX_WORD_CHARS = 500
+_BRACES = re.compile(r"\{(?:path|number|name)\}")
+_PLACEHOLDER = re.compile(r"\{\w*\}")
+
+
+class Form(NamedTuple):
+    """Words of a command, and the position of the free one; None: there is none."""
+
+    words: tuple[str, ...]
+    free: int | None
+
+
+def form_of(pattern: str) -> Form:
+    """Return the form that a pattern such as `git log {path}` describes. Raises ValueError where no kind may be so."""
+    try:
+        words = split_command(pattern)
+    except ShellRefusal as refusal:
+        raise ValueError(f"'{pattern}': {refusal.message}") from refusal
+    free = [number for number, word in enumerate(words) if word in FREE_WORDS]
+    for word in words:
+        if word not in FREE_WORDS and (_BRACES.search(word) or _PLACEHOLDER.fullmatch(word)):
+            raise ValueError(f"'{word}' in '{pattern}' is no free word; a free word is {', '.join(FREE_WORDS)}, alone")
+    if len(free) > 1:
+        raise ValueError(f"'{pattern}' has {len(free)} free words; at most one word may be free")
+    if any(not word for word in words):
+        raise ValueError(f"'{pattern}' has an empty word")
+    form = Form(words, free[0] if free else None)
+    reason = refused_command(words)
+    if form.free is not None and reason is None:
+        reason = refused_freedom(words, form.free, is_number=words[form.free] == "{number}")
+    if reason is not None:
+        raise ValueError(f"'{pattern}' is refused: {reason}")
+    return form
+
+
+def _checked(pattern: str) -> str:
+    form_of(pattern)
+    return pattern
+
+
+CommandPattern = Annotated[str, AfterValidator(_checked)]
+"""Words of a command, of which one may be `{path}`, `{number}` or `{name}`."""
+
+
+def fits_word(kind: str, word: str) -> bool:
+    """Return whether a word is of the type `{path}`, `{number}` or `{name}`."""
+    is_plain = len(word) <= MAX_WORD_CHARS and unicodedata.normalize("NFKC", word) == word
+    return is_plain and FREE_WORDS[kind].fullmatch(word) is not None
+
+
+def fits(pattern: str, argv: Sequence[str]) -> bool:
+    """Return whether a command has exactly the words of the pattern."""
+    form = form_of(pattern)
+    return len(argv) == len(form.words) and all(
+        fits_word(wanted, word) if number == form.free else word == wanted
+        for number, (wanted, word) in enumerate(zip(form.words, argv, strict=True))
+    )
+
+
+def argv_of(call: AskedCall) -> tuple[str, ...] | None:
+    """Return the words that a command would be run with; None for a call of another tool."""
+    given = [use.payload.get("argv") for use in call.uses]
+    if call.tool != "shell" or not given or any(one != given[0] for one in given) or not isinstance(given[0], list):
+        return None
+    return tuple(str(word) for word in cast("list[object]", given[0]))
+
+
+def free_word(pattern: str, argv: Sequence[str]) -> str | None:
+    """Return the free word of a command that fits the pattern; None where no word is free."""
+    free = form_of(pattern).free
+    return None if free is None else argv[free]
+
+
+def free_place(pattern: str, call: AskedCall, argv: Sequence[str]) -> Place | None:
+    """Return the place of the file that the free word of a command names, by its text; None where it names none."""
+    word, cwd = free_word(pattern, argv), call.uses[0].payload.get("cwd")
+    return place_in(call.tree, f"{cwd}/{word}") if word is not None and isinstance(cwd, str) else None
+
+
+def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bool:
+    """Return whether the free word of a command is a name in its worker's tree, with no link behind any of its words.
+
+    The program itself may be a link: many are, and it is no free word.
+    """
+    if not all(one.place == real_place(call.tree, one.path) for one in _beside_program(call, argv)):
+        return False
+    word = free_word(pattern, argv)
+    if word is None:
+        return True
+    try:
+        place = locate(call.tree, f"{call.uses[0].payload.get('cwd')}/{word}")
+    except SandboxRefusal:
+        # Above several folders a word may be no file at all; a path has to be one of the tree.
+        return form_of(pattern).words[form_of(pattern).free or 0] != "{path}"
+    return not defines(place)
+
+
+def _beside_program(call: AskedCall, argv: Sequence[str]) -> Iterator[SeenFile]:
+    """Yield the files that a command's words name, but the one that is run."""
+    program = place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{argv[0]}") if "/" in argv[0] else None
+    return (one for one in call.files if program is None or one.path != program.path)
+
 
 Shape = Literal["files", "command", "callee", "exact"]
 _KEYS: dict[Shape, frozenset[str]] = {
@@ -166,10 +417,14 @@ class CallKind(Value):
         return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
 
     def _hands_over(self, call: AskedCall) -> bool:
-        if self.folder is None:
-            return hands_over(call, self.attachments)
         places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
-        return not call.files and bool(places) and all(map(self._lies_there, places))
+        if call.files:
+            return False
+        if self.folder is not None:
+            return bool(places) and all(map(self._lies_there, places))
+        if (top := self.attachments) is None:
+            return not places
+        return all(place is not None and is_below(place.path, top) for place in places)
 
     def _fits_file(self, call: AskedCall) -> bool:
         place = place_of(call)

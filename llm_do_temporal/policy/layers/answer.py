@@ -1,15 +1,28 @@
-"""Answer of a person to a review: the changes that are accepted, and words about the others."""
+"""Answers of people to a review: what they accept, the layers that result, and the words for the model about the rest.
+
+The words are bounded, whatever the review: differences are left out first, then names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.nodes import Digest
+from llm_do_temporal.policy.layers.changes import Needs, ReviewManifest, Section, accepted, changed_entry, joined
+from llm_do_temporal.policy.layers.layer import (
+    NO_LAYER,
+    Digest,
+    Layer,
+    LayerEntry,
+    LayerNode,
+    alike,
+    is_file,
+    is_folder,
+    layer_of,
+)
 from llm_do_temporal.policy.layers.paths import lies_below
 from llm_do_temporal.policy.values import Value
 
@@ -88,3 +101,201 @@ class ReviewAnswer(Value):
 def named(path: str) -> str:
     """Return the name in `accept` that means the change of this path alone, whatever a stranger called the file."""
     return f"{_LITERAL}{path}" if path == _FORMER_ALL or path.startswith(_LITERAL) else path
+
+
+class SectionChoice(Value):
+    """Part of a section that people have accepted."""
+
+    whole: tuple[str, ...] = ()
+    """Paths that are accepted as they are."""
+    in_part: Mapping[str, LayerNode] = {}
+    """Files of which some hunks are accepted."""
+    edited: Mapping[str, LayerNode] = {}
+    """Files that are accepted as people have changed them."""
+    keeps_rest: bool = False
+    """Whether changes that are not accepted stay in the layer."""
+
+
+class Settlement(Value):
+    """Result of a review."""
+
+    accepted: Layer
+    rest: Layer = NO_LAYER
+    """Changes that were proposed and not accepted, over the accepted ones; those of edited files are not among them."""
+    kept: Layer = NO_LAYER
+    """Part of the rest that stays in the layer."""
+    left_out: Mapping[str, str] = {}
+    """Paths that were accepted, and cannot be without another path, which was not."""
+
+
+def settled(manifest: ReviewManifest, choices: Mapping[Section, SectionChoice]) -> Settlement:
+    """Return what the choices come to. Raises DecisionRefused for a path that does not belong to its section.
+
+    Each section is decided by itself: no change is accepted because one of another section needs it, but for new
+    folders. So a change is left out where it needs one that was not accepted.
+    """
+    layer = manifest.layer
+    chosen, nodes, edited = set[str](), dict[str, LayerNode](), set[str]()
+    for section, choice in choices.items():
+        part = manifest.of(section)
+        chosen |= joined(part, [*choice.whole, *choice.in_part, *choice.edited])
+        nodes |= {**choice.in_part, **choice.edited}
+        edited |= choice.edited.keys()
+    fresh = {path for path in manifest.sections.get(Section.ORDINARY, ()) if _is_new_folder(layer.entries[path])}
+    chosen, left_out = _supported(layer, chosen, fresh - manifest.conflicts.keys())
+    part = accepted(layer, chosen, {path: node for path, node in nodes.items() if path in chosen})
+    since = layer.since(part).entries
+    rest = layer_of({path: since[path] for path in sorted(since) if path not in edited or path in left_out})
+    sections = [section for section, choice in choices.items() if choice.keeps_rest]
+    kept = {path for section in sections for path in manifest.sections.get(section, ()) if path in rest.entries}
+    folders = {path for path, entry in rest.entries.items() if _is_new_folder(entry)}
+    kept, _missing = _supported(rest, kept, folders)
+    stays = {path: _as_found(manifest, path, rest.entries[path]) for path in sorted(kept)}
+    return Settlement(accepted=part, rest=rest, kept=layer_of(stays), left_out=left_out)
+
+
+def check_file(layer: Layer, path: str) -> LayerEntry:
+    """Return the entry of a changed file. Raises DecisionRefused for a path that has not changed, or is no file now."""
+    entry = changed_entry(layer.changes, path)
+    if not is_file(entry.now):
+        raise DecisionRefused(f"'{path}' is no file, so no part of it can be accepted")
+    return entry
+
+
+def _as_found(manifest: ReviewManifest, path: str, entry: LayerEntry) -> LayerEntry:
+    """Return the entry over what the layer found at first, where somebody else has changed that and all of it stays."""
+    if path not in manifest.found or not alike(entry.base, manifest.layer.entries[path].base):
+        return entry
+    return entry.model_copy(update={"base": manifest.found[path]})
+
+
+def _supported(layer: Layer, paths: Collection[str], free: Collection[str]) -> tuple[set[str], dict[str, str]]:
+    """Return the paths that need no others but those of `free`, and these; and of the others what each lacks."""
+    needs = Needs(layer)
+    held, lacking = set(paths), dict[str, str]()
+    waiting = sorted(held)
+    while waiting:
+        missing = {path: needs.of(path) - held - set(free) for path in waiting}
+        lost = {path: min(lacks) for path, lacks in missing.items() if lacks}
+        lacking |= lost
+        held -= lost.keys()
+        waiting = sorted(held) if lost else []
+    return held | {folder for path in held for folder in needs.of(path) if folder in free}, lacking
+
+
+def _is_new_folder(entry: LayerEntry) -> bool:
+    return entry.base is None and is_folder(entry.now)
+
+
+MAX_DIFFERENCES = 6_000
+"""Most characters of differences."""
+MAX_NAMES = 100
+"""Most paths that one list names."""
+MAX_COMMENT_CHARS = 40_000
+"""Most characters of comments."""
+
+
+class PathDifference(Value):
+    """Path with the difference that is told of it."""
+
+    path: str
+    difference: str = ""
+    """Body of a unified diff; empty where there is none to show."""
+
+
+class ReturnedSection(Value):
+    """Section of a review, as it comes back to the model. Paths are those that the model knows."""
+
+    section: Section
+    by: str = ""
+    """Name of the person who decided; empty: nobody was asked, or nobody said a name."""
+    note: str = ""
+    keeps_rest: bool = False
+    rejected: tuple[str, ...] = ()
+    in_part: tuple[PathDifference, ...] = ()
+    """Files that were accepted in part, with the difference that was not."""
+    edited: tuple[PathDifference, ...] = ()
+    """Files that were accepted as somebody changed them, with what they changed."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Pairs of a path that was accepted and the path it needs, which was not."""
+    comments: tuple[LineComment, ...] = ()
+
+
+def review_words(sections: Sequence[ReturnedSection]) -> str:
+    """Return the words; empty where there is nothing to tell."""
+    room = _Room()
+    return "\n\n".join(part for section in sections for part in _parts(section, room))
+
+
+class _Room:
+    """Characters that are left."""
+
+    def __init__(self) -> None:
+        self._differences = MAX_DIFFERENCES
+        self._comments = MAX_COMMENT_CHARS
+
+    def has_difference(self, text: str) -> bool:
+        if not text or len(text) > self._differences:
+            return False
+        self._differences -= len(text)
+        return True
+
+    def has_comment(self, text: str) -> bool:
+        self._comments -= len(text)
+        return self._comments >= 0
+
+
+def _parts(told: ReturnedSection, room: _Room) -> Iterator[str]:
+    who = _one_line(told.by) or "the review"
+    of = "" if told.section is Section.ORDINARY else f" ({told.section.value.replace('_', ' ')})"
+    state = "They are still among your changes" if told.keeps_rest else "They are again as they were before"
+    if told.rejected:
+        yield f"Not accepted{of}. {state}:\n{_listed(told.rejected)}"
+    if told.in_part:
+        head = f"Accepted in part{of}. What follows was not accepted, and "
+        head += "is still among your changes:" if told.keeps_rest else "is not in the files:"
+        yield _shown(head, told.in_part, room)
+    if told.edited:
+        yield _shown(f"Accepted as {who} has changed it{of}; the files have this now:", told.edited, room)
+    if told.left_out:
+        pairs = [f"{path}, because of {needed}" for path, needed in told.left_out]
+        yield f"Left out{of}, since each needs another change that was not accepted:\n{_listed(pairs)}"
+    if told.comments:
+        yield f"Comments of {who}{of}:\n" + _comments(told.comments, room)
+    if told.note:
+        yield f"Said by {who}{of}: {told.note}"
+
+
+def _shown(head: str, files: Sequence[PathDifference], room: _Room) -> str:
+    shown = [head]
+    names: list[str] = []
+    for file in files:
+        if room.has_difference(file.difference):
+            shown.append(f"{_one_line(file.path)}:\n{file.difference.rstrip()}")
+        else:
+            names.append(file.path)
+    return "\n".join([*shown, *([_listed(names)] if names else [])])
+
+
+def _comments(comments: Sequence[LineComment], room: _Room) -> str:
+    lines: list[str] = []
+    for number, comment in enumerate(comments):
+        where = _one_line(comment.path) + ("" if comment.line is None else f":{comment.line}")
+        line = f"{where}: " + "\n    ".join(comment.text.splitlines())
+        if not room.has_comment(line):
+            lines.append(f"and {len(comments) - number} more comments")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    lines = [f"- {_one_line(name)}" for name in names[:MAX_NAMES]]
+    if len(names) > MAX_NAMES:
+        lines.append(f"- and {len(names) - MAX_NAMES} more")
+    return "\n".join(lines)
+
+
+def _one_line(name: str) -> str:
+    """Return a name in which nothing can be taken for the next line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)

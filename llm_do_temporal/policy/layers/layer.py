@@ -1,24 +1,188 @@
 """Layer: changes of files, path by path, over a base that they leave as it is.
 
-A layer holds for each path that was touched what is there now, what was in the base when it was first touched, and
-whose work it is. It never holds a folder for all that is in it: a deleted folder is an entry for each file below it.
-So every change can be compared, shown, accepted and carried out by itself.
+A layer holds for each path that was touched the node that is there now, the node that was in the base when the path was
+first touched, and its author. It never holds a folder for all that is in it: a deleted folder is an entry for each file
+below it. So every change can be compared, shown, accepted and carried out by itself.
 
-A layer grows by `with_updates`: calls return the entries that they changed, not the whole.
+A layer grows by `with_updates`: calls return the entries that they changed, not the whole. To an activity it travels as
+`CarriedLayer`: a blob with most of it, and beside that the entries that have changed since. A layer that went along
+whole with each call would make a history grow with the square of the work.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from enum import StrEnum
+from typing import Annotated, Any, Protocol, TypeGuard, cast
 
 from pydantic import Field, ModelWrapValidatorHandler, model_serializer, model_validator
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, alike
-from llm_do_temporal.policy.layers.paths import above, checked_path
+from llm_do_temporal.policy.layers.paths import MAX_PATH_BYTES, above, checked_path
 from llm_do_temporal.policy.values import Value
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+NEW_FILE_MODE = 0o644
+NEW_FOLDER_MODE = 0o755
+_FILE = re.compile(r"f([0-7]{1,4}) ([0-9a-f]{64}) (\d{1,15})(?: (=|[0-9a-f]{64}))?")
+_FOLDER = re.compile(r"d([0-7]{1,3})")
+
+
+class NodeKind(StrEnum):
+    """Kind of a node."""
+
+    FILE = "file"
+    LINK = "link"
+    FOLDER = "folder"
+
+
+class LayerNode(Value):
+    """File, link or folder. It is written as a short text: a layer has thousands, and crosses Temporal."""
+
+    kind: NodeKind
+    mode: int = Field(default=0, ge=0, le=0o7777)
+    """Permission bits; of links none, as these have none of their own. Only files that were there before any layer
+    can have bits of the set-id kind."""
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """Digest of a file's bytes; empty for others."""
+    bytes: int = Field(default=0, ge=0)
+    """Size of a file."""
+    blob: Digest | None = None
+    """Name in the blob store under which a file's bytes are kept; None: they are only in the file itself."""
+    target: str = Field(default="", max_length=MAX_PATH_BYTES)
+    """Text of a link."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, data: object, handler: ModelWrapValidatorHandler[LayerNode]) -> LayerNode:
+        return node_of(data) if isinstance(data, str) else handler(data)
+
+    @model_serializer
+    def text(self) -> str:
+        """Return the short text of the node."""
+        return self.seen + ("" if self.blob is None else " =" if self.blob == self.sha256 else f" {self.blob}")
+
+    @property
+    def seen(self) -> str:
+        """The short text without where the bytes are kept: what somebody sees who looks at the files."""
+        if self.kind is NodeKind.LINK:
+            return f"l{self.target}"
+        if self.kind is NodeKind.FOLDER:
+            return f"d{self.mode:o}"
+        return f"f{self.mode:o} {self.sha256} {self.bytes}"
+
+    def with_mode(self, mode: int) -> LayerNode:
+        """Return the node with other permission bits."""
+        return self.model_copy(update={"mode": mode})
+
+
+FOREIGN = LayerNode(kind=NodeKind.LINK)
+"""Node of what no layer can hold, such as a pipe: it is like no other, as no link is without a text."""
+
+
+class FileBase(Protocol):
+    """Files that a layer lies over. No method follows a link: what lies behind one is not there.
+
+    `kind`, `look` and `kept` raise SandboxRefusal for what no layer can hold: special files, names that are no UTF-8.
+    """
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return the kind of the node at the path; None where there is none."""
+        ...
+
+    def look(self, path: str) -> LayerNode | None:
+        """Return the node at the path; None where there is none."""
+        ...
+
+    def kept(self, path: str) -> LayerNode | None:
+        """Return the node at the path, the bytes of a file kept in the blob store."""
+        ...
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return all names in a folder, sorted; none where the path is no folder. The top's path is empty."""
+        ...
+
+
+def is_file(node: LayerNode | None) -> TypeGuard[LayerNode]:
+    """Return whether there is a file."""
+    return node is not None and node.kind is NodeKind.FILE
+
+
+def is_folder(node: LayerNode | None) -> TypeGuard[LayerNode]:
+    """Return whether there is a folder."""
+    return node is not None and node.kind is NodeKind.FOLDER
+
+
+def seen_node(base: FileBase, path: str) -> LayerNode | None:
+    """Return the node at the path; FOREIGN where no layer can hold it, and None where there is none."""
+    try:
+        return base.look(path)
+    except SandboxRefusal:
+        return FOREIGN
+
+
+def seen_kind(base: FileBase, path: str) -> NodeKind | None:
+    """Return the kind of the node at the path, that of FOREIGN where no layer can hold it; None where there is none."""
+    try:
+        return base.kind(path)
+    except SandboxRefusal:
+        return FOREIGN.kind
+
+
+def file_node(sha256: str, size: int, *, blob: str | None, mode: int = NEW_FILE_MODE) -> LayerNode:
+    """Return a file of `size` bytes."""
+    return LayerNode(kind=NodeKind.FILE, mode=mode, sha256=sha256, bytes=size, blob=blob)
+
+
+def folder_node(mode: int = NEW_FOLDER_MODE) -> LayerNode:
+    """Return a folder."""
+    return LayerNode(kind=NodeKind.FOLDER, mode=mode)
+
+
+def link_node(target: str, path: str = "") -> LayerNode:
+    """Return a symbolic link (at `path`, for messages). Raises SandboxRefusal where no link can have this text."""
+    link = f"the link '{path}'" if path else "a link"
+    if not target or "\0" in target or any("\ud800" <= char <= "\udfff" for char in target):
+        raise SandboxRefusal(f"the text of {link} is empty, is not UTF-8, or contains a NUL character")
+    if len(target.encode()) > MAX_PATH_BYTES:
+        raise SandboxRefusal(f"the text of {link} has more than the {MAX_PATH_BYTES} bytes that it may have")
+    return LayerNode(kind=NodeKind.LINK, target=target)
+
+
+def node_of(text: str) -> LayerNode:
+    """Return the node with this short text. Raises ValueError where none has."""
+    if text.startswith("l"):
+        try:
+            return link_node(text[1:])
+        except SandboxRefusal as error:
+            raise ValueError(str(error)) from error
+    if found := _FOLDER.fullmatch(text):
+        return LayerNode.model_construct(kind=NodeKind.FOLDER, mode=int(found[1], 8))
+    if not (found := _FILE.fullmatch(text)):
+        raise ValueError(f"'{text[:80]}' describes neither a file nor a link nor a folder")
+    mode, sha256, size, blob = found.groups()
+    name = sha256 if blob == "=" else blob
+    return LayerNode.model_construct(
+        kind=NodeKind.FILE, mode=int(mode, 8), sha256=sha256, bytes=int(size), blob=name, target=""
+    )
+
+
+def alike(one: LayerNode | None, other: LayerNode | None) -> bool:
+    """Return whether two nodes are the same for whoever looks at the files: kind, permissions, bytes, text of a link.
+
+    None: nothing is there.
+    """
+    return same_content(one, other) and (one is None or other is None or one.mode == other.mode)
+
+
+def same_content(one: LayerNode | None, other: LayerNode | None) -> bool:
+    """Return whether two nodes differ in nothing but their permissions."""
+    if one is None or other is None:
+        return one is other
+    return (one.kind, one.sha256, one.target) == (other.kind, other.sha256, other.target)
+
 
 MAX_ENTRIES = 20_000
 """Most paths of one layer: some 5 MB of JSON, and more than anybody reviews at once."""
@@ -88,11 +252,6 @@ class Layer(Value):
         changes = self.changes.items()
         return digest_of([[path, *(node and node.seen for node in (one.now, one.base))] for path, one in changes])
 
-    def of_folder(self, folder: str) -> dict[str, LayerEntry]:
-        """Return the entries of the folder, of all below it, and of the folders above it: enough to read there."""
-        wanted = {folder, *above(folder)}
-        return {p: e for p, e in self.entries.items() if not folder or p in wanted or p.startswith(f"{folder}/")}
-
     def with_updates(self, updates: Layer) -> Layer:
         """Return the layer after further work, of which `updates` has the entries as they are after it."""
         return layer_of({**self.entries, **updates.entries})
@@ -117,15 +276,6 @@ class Layer(Value):
             base = some.base if before is None else before.now
             if not alike(now, base):
                 entries[path] = LayerEntry(now=now, base=base, author=some.author)
-        return layer_of(entries)
-
-    def with_layer(self, upper: Layer) -> Layer:
-        """Return this layer with another one that lies over it, as one: the opposite of `since`."""
-        entries = dict(self.entries)
-        for path, entry in upper.entries.items():
-            mine = entries.get(path)
-            base = entry.base if mine is None else mine.base
-            entries[path] = LayerEntry(now=entry.now, base=base, author=entry.author)
         return layer_of(entries)
 
 
@@ -163,7 +313,7 @@ def check_node(node: LayerNode, path: str) -> None:
             f"'{path}' would run with the rights of its owner or group (set-id bits), which no layer can give",
             next_step="Take the bits away: chmod u-s,g-s.",
         )
-    if node.kind is NodeKind.FILE and not node.sha256:
+    if is_file(node) and not node.sha256:
         raise SandboxRefusal(f"'{path}' is a file without a digest")
 
 
@@ -173,8 +323,7 @@ def misplaced_in(entries: Mapping[str, LayerEntry], paths: Iterable[str]) -> lis
     for path in paths:
         if entries[path].now is None:
             continue
-        over = (entries.get(folder) for folder in above(path))
-        if any(one is not None and (one.now is None or one.now.kind is not NodeKind.FOLDER) for one in over):
+        if any(folder in entries and not is_folder(entries[folder].now) for folder in above(path)):
             found.append(path)
     return found
 
@@ -188,3 +337,41 @@ def _unpacked(data: dict[Any, Any]) -> dict[str, Any]:
 
 
 NO_LAYER = Layer()
+
+
+MAX_RECENT = 16
+"""Most entries beside a manifest before a new one is kept: some 3 KB."""
+
+
+class LayerUpdate(Value):
+    """Changes of a layer by an activity."""
+
+    entries: Layer = NO_LAYER
+    """Entries that have changed, as they are now."""
+    manifest: Digest | None = None
+    """Blob with the layer as it was before `entries`, where a new one was kept; None: that of before holds."""
+
+
+class CarriedLayer(Value):
+    """Layer on its way."""
+
+    manifest: Digest | None = None
+    """Blob with an earlier state of the layer; None: there is none yet."""
+    recent: Layer = NO_LAYER
+    """Entries that have changed since."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether whoever gets it should keep a new manifest."""
+        return len(self.recent.entries) > MAX_RECENT
+
+    def updated(self, update: LayerUpdate) -> CarriedLayer:
+        """Return the layer after an activity has changed it."""
+        if update.manifest is not None:
+            return CarriedLayer(manifest=update.manifest, recent=update.entries)
+        return self.model_copy(update={"recent": self.recent.with_updates(update.entries)})
+
+
+def carried(layer: Layer, manifest: str | None = None, manifest_layer: Layer = NO_LAYER) -> CarriedLayer:
+    """Return the layer as it travels, where the blob `manifest` has `manifest_layer`, an earlier state of it."""
+    return CarriedLayer(manifest=manifest, recent=layer.updates_since(manifest_layer))

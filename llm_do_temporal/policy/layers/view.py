@@ -1,4 +1,9 @@
-"""View of files through a layer: the layer's node where it has one, else that of the base."""
+"""View of files through a layer, and the draft of a layer that one call changes step by step.
+
+A view shows the layer's node where it has one, else that of the base. The steps of a draft mean what the system calls
+of their names mean. Nothing is written through a link, and what is not possible in a real folder is refused here, too.
+They raise SandboxRefusal where a step is not allowed, EffectFailed where it makes no sense.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,31 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.layers.layer import Layer, LayerEntry
-from llm_do_temporal.policy.layers.nodes import FileBase, LayerNode, NodeKind
-from llm_do_temporal.policy.layers.paths import MAX_LINK_PARTS, MAX_LINKS, above, below, lies_below, name_of, parent_of
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal
+from llm_do_temporal.policy.layers.layer import (
+    FileBase,
+    Layer,
+    LayerAuthor,
+    LayerEntry,
+    LayerNode,
+    NodeKind,
+    alike,
+    check_count,
+    check_node,
+    folder_node,
+    is_folder,
+    layer_of,
+)
+from llm_do_temporal.policy.layers.paths import (
+    MAX_LINK_PARTS,
+    MAX_LINKS,
+    above,
+    below,
+    checked_path,
+    lies_below,
+    name_of,
+    parent_of,
+)
 
 
 class LayerView:
@@ -31,7 +57,7 @@ class LayerView:
         """Return the kind of the node at the path; None where there is none. The top is a folder."""
         entry = self._entries.get(path)
         if entry is not None:
-            return None if entry.now is None else entry.now.kind
+            return entry.now and entry.now.kind
         if not path:
             return NodeKind.FOLDER
         return self.base.kind(path) if self.shows_base(path) else None
@@ -74,7 +100,7 @@ class LayerView:
         for folder in above(path):
             entry = self._entries.get(folder)
             if entry is not None:
-                return all(node is not None and node.kind is NodeKind.FOLDER for node in (entry.now, entry.base))
+                return is_folder(entry.now) and is_folder(entry.base)
         return True
 
     def read(self, path: str, within: str = "") -> tuple[str, LayerNode] | None:
@@ -137,4 +163,68 @@ def _outside(path: str) -> SandboxRefusal:
     return SandboxRefusal(
         f"'{path}' leads out of this worker's files through a symbolic link",
         next_step="Name the file itself; links are followed only while they stay inside.",
+    )
+
+
+class LayerDraft(LayerView):
+    """Layer that is being changed by one author."""
+
+    def __init__(self, layer: Layer, base: FileBase, author: LayerAuthor) -> None:
+        super().__init__(layer, base)
+        self._author = author
+        self._now: dict[str, LayerEntry] = dict(layer.entries)
+        self._entries = self._now
+
+    def layer(self) -> Layer:
+        """Return the layer as it is now."""
+        return layer_of(dict(self._now))
+
+    def write(self, path: str, file: LayerNode) -> None:
+        """Put a file at the path, with the folders it needs, and with the permissions of the file there, if any."""
+        checked_path(path)
+        kind = self.kind(path)
+        if kind is NodeKind.LINK:
+            raise _through_link(path)
+        if kind is NodeKind.FOLDER:
+            raise EffectFailed(f"'{path}' is a folder, not a file", next_step="Name a file in it.")
+        self._make_parents(path)
+        old = self.look(path) if kind is NodeKind.FILE else None
+        self.put(path, file if old is None else file.with_mode(old.mode & 0o777))
+
+    def delete(self, path: str) -> None:
+        """Remove what is at the path; a folder with all that is in it."""
+        if self.kind(path) is None:
+            raise EffectFailed(f"'{path}' does not exist")
+        for inner, _kind in reversed(list(self.walk(path))):
+            self.put(inner, None)
+        self.put(path, None)
+
+    def put(self, path: str, node: LayerNode | None) -> None:
+        """Have the node at the path, None: nothing. The base is looked at when a path is first touched."""
+        entry = self._now.get(path)
+        if entry is None:
+            base = self.base.look(path)
+            check_count(len(self._now) + 1)
+            self._children[parent_of(path)].add(name_of(path))
+        else:
+            base = entry.base
+        if node is not None and not alike(node, base):
+            check_node(node, path)
+        self._now[path] = LayerEntry.model_construct(now=node, base=base, author=self._author)
+
+    def _make_parents(self, path: str) -> None:
+        for folder in reversed(list(above(path))):
+            kind = self.kind(folder)
+            if kind is None:
+                self.put(folder, folder_node())
+            elif kind is NodeKind.LINK:
+                raise _through_link(path)
+            elif kind is NodeKind.FILE:
+                raise EffectFailed(f"'{path}' cannot be reached: '{folder}' is a file, not a folder")
+
+
+def _through_link(path: str) -> SandboxRefusal:
+    return SandboxRefusal(
+        f"'{path}' is a symbolic link, or lies behind one; nothing is written through links",
+        next_step="Name the file itself.",
     )

@@ -3,7 +3,8 @@
 First everything is looked at, and where the base is not as the layer found it, nothing is touched. Then all new
 contents are staged beside their places, under names that nobody sees. Then the journal is written: from here on the
 commit goes to its end, after a crash by whoever asks for it again. Each step compares the node at its path once more,
-so a step that was done is not repeated, and what somebody else changed meanwhile is left as it is and told.
+so a step that was done is not repeated, and what somebody else changed meanwhile is left as it is and reported. In the
+end the journal has the outcome, so that the same commit, asked for again, is answered and not repeated.
 
 No link is followed, and no folder on another file system is entered. Called by the activity that has the reviewed
 layer; must not decide what is accepted.
@@ -12,30 +13,219 @@ layer; must not decide what is accepted.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections.abc import Collection, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from llm_do_temporal.errors import SandboxRefusal, ShownDiffers
+from pydantic import ValidationError
+
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.changes import changes_of
-from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.merge import ConflictKind, LayerConflict, against
-from llm_do_temporal.policy.layers.nodes import FOREIGN, LayerNode, NodeKind, alike
+from llm_do_temporal.policy.layers.changes import Section, changes_of, section_of
+from llm_do_temporal.policy.layers.layer import (
+    FOREIGN,
+    Layer,
+    LayerNode,
+    NodeKind,
+    alike,
+    is_file,
+    is_folder,
+    seen_node,
+)
+from llm_do_temporal.policy.layers.merge import CommitStep, ConflictKind, LayerConflict, StepKind, against, steps_of
 from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
-from llm_do_temporal.policy.layers.sections import Section, section_of
-from llm_do_temporal.policy.layers.steps import CommitStep, StepKind, steps_of
+from llm_do_temporal.policy.values import Value
 from llm_do_temporal.sandbox.changes import alone_in_all
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, TolerantFiles, base_files, folds_names
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.disk import Disk
-from llm_do_temporal.sandbox.layers.journal import CommitJournal, CommitOutcome, CommitRecord
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files, folds_names
 from llm_do_temporal.sandbox.os_errors import naming
 
-_ANY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+SYNCED_TOGETHER = 16
+"""Most files that are written to the disk at a time."""
+
+
+class Disk:
+    """Every system call by which a commit changes files, so that a test can end the process between any two of them.
+
+    Works below open folders only. All raise OSError.
+    """
+
+    def create(self, folder: int, name: str) -> int:
+        """Make a file that only its owner may read, and return it open for writing; there must be none."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, 0o600, dir_fd=folder)
+
+    def write(self, file: int, data: bytes | memoryview) -> int:
+        """Write some of the bytes, and return how many."""
+        return os.write(file, data)
+
+    def sync(self, file: int) -> None:
+        """Have the file or folder on the disk before anything else is done."""
+        os.fsync(file)
+
+    def permit(self, file: int, mode: int) -> None:
+        """Give an open file or folder its permissions."""
+        os.fchmod(file, mode)
+
+    def link(self, target: str, folder: int, name: str) -> None:
+        """Make a symbolic link; there must be nothing of this name."""
+        os.symlink(target, name, dir_fd=folder)
+
+    def rename(self, folder: int, name: str, new_folder: int, new_name: str) -> None:
+        """Give a file or link another place, in that of what is there."""
+        os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+
+    def make_folder(self, folder: int, name: str, mode: int) -> None:
+        """Make a folder; there must be nothing of this name."""
+        os.mkdir(name, mode, dir_fd=folder)
+
+    def remove(self, folder: int, name: str) -> None:
+        """Remove a file or link."""
+        os.unlink(name, dir_fd=folder)
+
+    def remove_folder(self, folder: int, name: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(name, dir_fd=folder)
+
+    def sync_each(self, opening: Sequence[Callable[[], int]]) -> None:
+        """Have files on the disk, several at a time: a disk takes them together. Each call opens one."""
+        with ThreadPoolExecutor(SYNCED_TOGETHER) as pool:
+            deque(pool.map(self._sync_opened, opening), maxlen=0)
+
+    def _sync_opened(self, opening: Callable[[], int]) -> None:
+        file = opening()
+        try:
+            self.sync(file)
+        finally:
+            os.close(file)
+
+    def write_whole(self, folder: int, name: str, data: bytes, mode: int, *, synced: bool = True) -> None:
+        """Make a file with these bytes and permissions, and unless `synced` is false have it on the disk."""
+        file = self.create(folder, name)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self.write(file, rest) :]
+            self.permit(file, mode)
+            if synced:
+                self.sync(file)
+        finally:
+            os.close(file)
+
+
+FOLDER = "commits"
+_SUFFIX = ".json"
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class CommitOutcome(Value):
+    """Result of a commit."""
+
+    committed: bool
+    """Whether the changes were made; if not, nothing was."""
+    paths: int = 0
+    """Number of files, links and folders that are now as the layer has them."""
+    conflicts: tuple[LayerConflict, ...] = ()
+    """Files that have changed since the layer first touched them; of an uncommitted layer, the reason."""
+
+
+class CommitRecord(Value):
+    """Entry of the journal."""
+
+    key: str
+    reviewed: str
+    """Digest of the changes that were reviewed."""
+    steps: tuple[CommitStep, ...] = ()
+    staged: Mapping[str, tuple[str, str]] = {}
+    """Folder and name of the files that wait beside their places, by path."""
+    outcome: CommitOutcome | None = None
+    """Result; None while the commit goes on."""
+
+
+@dataclass(frozen=True)
+class KeptRecord:
+    """Record of the journal, and when it was written."""
+
+    record: CommitRecord
+    written_at: float
+    """Time in seconds since 1970."""
+
+
+class CommitJournal:
+    """Journal of one workshop: a file for each commit, in the workshop's own state."""
+
+    def __init__(self, workshop: Path, disk: Disk) -> None:
+        self._folder = workshop / STATE_FOLDER / FOLDER
+        self._disk = disk
+
+    def read(self, key: str) -> CommitRecord | None:
+        """Return the record of the commit with this key; None where it has not begun. Raises EffectFailed."""
+        return self._read(self._folder / _name_of(key))
+
+    def write(self, record: CommitRecord) -> None:
+        """Have the record on the disk, in the place of an earlier one. Raises OSError."""
+        name = _name_of(record.key)
+        temporary = f"{name}.new"
+        with self._opened() as folder:
+            with suppress(FileNotFoundError):
+                self._disk.remove(folder, temporary)
+            self._disk.write_whole(folder, temporary, record.model_dump_json().encode(), 0o600)
+            self._disk.rename(folder, temporary, folder, name)
+            self._disk.sync(folder)
+
+    def unfinished(self) -> list[CommitRecord]:
+        """Return the records of commits that have begun and not ended, as after a crash."""
+        found = [self._read(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}"))]
+        return [record for record in found if record is not None and record.outcome is None]
+
+    def kept(self) -> list[KeptRecord]:
+        """Return every record that can be read."""
+        found: list[KeptRecord] = []
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            with suppress(EffectFailed, FileNotFoundError):
+                record = self._read(path)
+                if record is not None:
+                    found.append(KeptRecord(record, path.stat().st_mtime))
+        return found
+
+    def discard(self, key: str) -> None:
+        """Remove the record of a commit that nobody asks for again. Raises OSError."""
+        with self._opened() as folder, suppress(FileNotFoundError):
+            self._disk.remove(folder, _name_of(key))
+
+    def _read(self, path: Path) -> CommitRecord | None:
+        try:
+            return CommitRecord.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise EffectFailed(
+                f"the journal of a commit, '{path.name}', cannot be read",
+                next_step="Nothing is committed past it; see whether the disk is sound.",
+            ) from error
+
+    @contextmanager
+    def _opened(self) -> Generator[int]:
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(self._folder, _FLAGS)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _name_of(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:32] + _SUFFIX
+
+
 _READABLE = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLDER = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 """Errors for a folder that is gone, or is a link by now, or of another file system."""
@@ -79,7 +269,7 @@ class LayerCommit:
                 raise ShownDiffers(f"the commit '{key}' was begun with other changes", next_step="Review them again.")
             if record is None:
                 check_sections(layer, self._protection, sections, workers)
-                merge = against(layer, TolerantFiles(base), folds=folds_names(base))
+                merge = against(layer, base, folds=folds_names(base))
                 if merge.conflicts:
                     # An earlier attempt may have ended before it had a journal.
                     self._clear_staged(_planned(layer, key, reviewed), base)
@@ -154,7 +344,7 @@ class LayerCommit:
         for step in record.steps:
             kind = None if step.path in course.conflicts else self._step(step, record, base, course)
             if kind is not None:
-                there = TolerantFiles(base).look(step.path)
+                there = seen_node(base, step.path)
                 # What no layer can hold, no journal can either.
                 theirs = None if alike(there, FOREIGN) else there
                 course.conflicts[step.path] = LayerConflict(
@@ -171,7 +361,7 @@ class LayerCommit:
 
     def _step(self, step: CommitStep, record: CommitRecord, base: BaseFiles, course: _Course) -> ConflictKind | None:
         """Do one step, unless it is done; return the reason where it cannot be, as somebody changed the files."""
-        there = TolerantFiles(base).look(step.path)
+        there = seen_node(base, step.path)
         if course.is_done(step, there):
             return None
         if not alike(there, step.before):
@@ -204,7 +394,7 @@ class LayerCommit:
             self._disk.make_folder(folder, name, 0o700)
         elif step.kind is StepKind.MODE and step.after is not None:
             self._permit(folder, name, step.after)
-        elif step.before is not None and step.before.kind is NodeKind.FOLDER:
+        elif is_folder(step.before):
             self._disk.remove_folder(folder, name)
         else:
             self._disk.remove(folder, name)
@@ -213,7 +403,7 @@ class LayerCommit:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:
             # What a folder hands on to new files stays as it is.
-            kept = os.fstat(descriptor).st_mode & 0o7000 if node.kind is NodeKind.FOLDER else 0
+            kept = os.fstat(descriptor).st_mode & 0o7000 if is_folder(node) else 0
             self._disk.permit(descriptor, node.mode | kept)
         finally:
             os.close(descriptor)
@@ -297,4 +487,4 @@ def _open_staged(folder: str, name: str, base: BaseFiles) -> int:
 
 def _is_readable_file(node: LayerNode | None) -> bool:
     """Return whether the node is a file that its owner can open again, once it has its permissions."""
-    return node is not None and node.kind is NodeKind.FILE and bool(node.mode & 0o400)
+    return is_file(node) and bool(node.mode & 0o400)

@@ -21,15 +21,19 @@ from typing import BinaryIO
 
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, join
-from llm_do_temporal.policy.layers.carried import LayerUpdate
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import LayerEntry
-from llm_do_temporal.policy.layers.nodes import FileBase, LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import (
+    FileBase,
+    LayerEntry,
+    LayerNode,
+    LayerUpdate,
+    NodeKind,
+    is_file,
+    is_folder,
+)
 from llm_do_temporal.policy.layers.paths import above, below, checked_path
-from llm_do_temporal.policy.layers.view import LayerView
+from llm_do_temporal.policy.layers.view import LayerDraft, LayerView
 from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, WorkshopFiles, old_of
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from llm_do_temporal.sandbox.openers import FolderEntry
 from llm_do_temporal.sandbox.os_errors import is_passing, naming
 from llm_do_temporal.sandbox.safe_open import (
@@ -93,8 +97,7 @@ class LayeredFiles:
         with self._reached(place) as (base, path), ExitStack() as opened:
             node = self._file_node(path)
             if node is None:
-                descriptor = self._open_below(base.descriptor, path, _FILE)
-                opened.callback(os.close, descriptor)
+                descriptor = opened.enter_context(self._opened(base, path, _FILE))
                 check_regular(descriptor)
                 file: BinaryIO = opened.enter_context(os.fdopen(descriptor, "rb", closefd=False))
             else:
@@ -107,11 +110,8 @@ class LayeredFiles:
             node = self._file_node(path)
             if node is not None:
                 return node.bytes
-            descriptor = self._open_below(base.descriptor, path, _FILE)
-            try:
+            with self._opened(base, path, _FILE) as descriptor:
                 return check_regular(descriptor).st_size
-            finally:
-                os.close(descriptor)
 
     @contextmanager
     def folder(self, place: Place) -> Generator[_LayeredFolder]:
@@ -145,11 +145,8 @@ class LayeredFiles:
         try:
             node = self._file_node(path)
             if node is None:
-                descriptor = self._open_below(base.descriptor, path, _FILE)
-                try:
+                with self._opened(base, path, _FILE) as descriptor:
                     return old_of(descriptor, max_bytes)
-                finally:
-                    os.close(descriptor)
         except FileNotFoundError:
             return None
         data = self._contents.read(node, place.path)
@@ -175,7 +172,7 @@ class LayeredFiles:
                 continue
             if over.now is None or over.now.kind in _IN_THE_WAY:
                 raise _error(errno.ENOENT if over.now is None else _IN_THE_WAY[over.now.kind])
-            hidden = hidden or over.base is None or over.base.kind is not NodeKind.FOLDER
+            hidden = hidden or not is_folder(over.base)
         entry = entries.get(path)
         if entry is None:
             if hidden:
@@ -188,7 +185,7 @@ class LayeredFiles:
     def has(self, path: str) -> bool:
         """Return whether the layer itself has something other than a folder at the path below the workshop."""
         entry = self.layer.entries.get(path)
-        return entry is not None and entry.now is not None and entry.now.kind is not NodeKind.FOLDER
+        return entry is not None and entry.now is not None and not is_folder(entry.now)
 
     def scanned(self, base: BaseFiles, view: LayerView, path: str, opened: ExitStack) -> Iterator[FolderEntry]:
         """Return what the workshop has in a folder, as far as it is seen through the layer, and as it is now."""
@@ -198,13 +195,20 @@ class LayeredFiles:
         if not view.shows_base(below(path, "any")):
             return iter(())
         try:
-            descriptor = self._open_below(base.descriptor, path or ".", _FOLDER)
+            descriptor = opened.enter_context(self._opened(base, path or ".", _FOLDER))
         except OSError as error:
             if node is None or is_passing(error):
                 raise
             return iter(())
-        opened.callback(os.close, descriptor)
         return opened.enter_context(os.scandir(descriptor))
+
+    @contextmanager
+    def _opened(self, base: BaseFiles, path: str, flags: int) -> Generator[int]:
+        descriptor = self._open_below(base.descriptor, path, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def _file_node(self, path: str) -> LayerNode | None:
         """Return the layer's file at the path; None as `node` does. Raises OSError for what is no file."""
@@ -304,8 +308,7 @@ class _LayerSpot:
 
 def _is_left(entry: LayerEntry) -> bool:
     """Return whether the layer leaves a path as it is, and has no bytes of it: a change that was taken back."""
-    is_kept = entry.now is None or entry.now.kind is not NodeKind.FILE or entry.now.blob is not None
-    return not entry.is_change and not is_kept
+    return not entry.is_change and is_file(entry.now) and entry.now.blob is None
 
 
 class _Copy(BytesIO):

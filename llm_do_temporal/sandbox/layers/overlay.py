@@ -3,26 +3,202 @@
 Owns how a layer is laid out for overlayfs: as one more folder, read-only, between the base and the folder that takes
 what the command writes. So after the command there is only its own work to read, however large the layer is. Called
 by whoever runs commands on layers. Must not start commands, except to find out whether overlays can be had.
+
+Folders of a command are scratch folders beside the files: each is removed in the end, or later, where its process was
+killed. A process holds a lock in each of its folders for as long as it needs it; the lock goes with the process,
+whatever ends it, so a folder that nobody has locked is nobody's.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import tempfile
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import ClassVar
+from uuid import uuid4
 
-from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.nodes import FileBase, LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import FileBase, Layer, LayerNode, NodeKind, is_file, is_folder
 from llm_do_temporal.policy.layers.paths import above, lies_below
 from llm_do_temporal.policy.layers.view import LayerView
 from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.kept_lowers import KeptLower, KeptLowers
-from llm_do_temporal.sandbox.layers.scratch import remove_folder, scratch_folder
+
+PREFIX = "llm-do-command-"
+YOUNG_SECONDS = 600
+"""Age below which an unlocked folder is left alone: it may be about to be locked."""
+_LOCK = ".lock"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def scratch_folder(at: Path | None = None) -> Generator[Path]:
+    """Make an empty folder that nobody else can enter, in `at`; None: among the temporary files of the machine.
+
+    The first time in a process, what killed ones have left there is removed.
+    """
+    _clear_once(tempfile.gettempdir() if at is None else str(at))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=at))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        inner = folder / "in"
+        inner.mkdir()
+        yield inner
+    finally:
+        remove_folder(folder)
+        os.close(lock)
+
+
+@cache
+def _clear_once(at: str) -> None:
+    remove_leftovers(Path(at))
+
+
+def remove_leftovers(at: Path | None = None, *, young_seconds: float = YOUNG_SECONDS) -> int:
+    """Remove the scratch folders of processes that were killed; return how many. Others' folders are left alone."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir() if at is None else at).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            facts = folder.lstat()
+            if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+                continue
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if time.time() - os.fstat(lock).st_mtime < young_seconds:
+                    continue
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_folder(folder)
+                removed += 1
+            finally:
+                os.close(lock)
+    return removed
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, however deep, also what nobody may enter. What cannot go stays."""
+    with suppress(OSError):
+        top = os.open(folder, _FOLDER)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        folder.rmdir()
+
+
+def _empty(top: int) -> None:
+    """Remove all that is in an open folder.
+
+    Folders within others are moved up before they are emptied: a command can make them so deep that no path is long
+    enough, and neither calls nor open files can follow.
+    """
+    prefix, numbers = f"{uuid4().hex}-", count()
+    waiting = deque(_left_after_files(top))
+    while waiting:
+        name = waiting.popleft()
+        with suppress(OSError):
+            os.chmod(name, 0o700, dir_fd=top)
+            inner = os.open(name, _FOLDER, dir_fd=top)
+            try:
+                for one in _left_after_files(inner):
+                    with suppress(OSError):
+                        os.chmod(one, 0o700, dir_fd=inner)
+                        moved = f"{prefix}{next(numbers)}"
+                        os.rename(one, moved, src_dir_fd=inner, dst_dir_fd=top)
+                        waiting.append(moved)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+
+
+def _left_after_files(folder: int) -> list[str]:
+    """Remove what is no folder in an open folder; return the names of the folders."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, has_more in found:
+        if not has_more:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+    return [name for name, has_more in found if has_more]
+
+
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+"""Largest layer that is kept: it takes room among the temporary files for as long as the process runs."""
+_MAX_FOLDERS = 4
+
+
+@dataclass(frozen=True)
+class KeptLower:
+    """Folder with a layer that a command has seen."""
+
+    folder: Path
+    nodes: Mapping[str, LayerNode]
+    """Files of the layer by their paths below the workshop."""
+
+    def linked(self, path: str, relative: str, node: LayerNode, target: Path) -> bool:
+        """Link the file at `relative` in the folder to `target` where it is this node; return whether it was."""
+        if self.nodes.get(path) != node:
+            return False
+        with suppress(OSError):
+            os.link(f"{self.folder}/{relative}", target, follow_symlinks=False)
+            return True
+        return False
+
+
+@dataclass
+class KeptLowers:
+    """Folders with layers, kept from one command to the next of a process: the last one for each folder of a workshop.
+
+    A layer that a command begins with is nearly that of the command before. Files that are the same in both are linked,
+    not written again; a folder is never changed once a command has seen it. Without them all is written again.
+    """
+
+    _kept: dict[str, KeptLower] = field(default_factory=dict[str, KeptLower])
+    _lock: Lock = field(default_factory=Lock)
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _scratch: Path | None = None
+
+    def __post_init__(self) -> None:
+        # The folder is not needed any more when nobody has this.
+        self._end = weakref.finalize(self, self._opened.close)
+
+    def take(self, at: str) -> KeptLower | None:
+        """Return the folder that was kept last for the part below `at`, for the caller alone; None: there is none."""
+        with self._lock:
+            return self._kept.pop(at, None)
+
+    def keep(self, at: str, lower: Path, layer: Mapping[str, LayerNode | None]) -> None:
+        """Move the folder with the part of a layer below `at` here, where it is not too large."""
+        nodes = {path: one for path, one in layer.items() if is_file(one)}
+        if sum(node.bytes for node in nodes.values()) > MAX_KEPT_BYTES:
+            return
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = self._opened.enter_context(scratch_folder())
+            folder = self._scratch / uuid4().hex
+            with suppress(OSError):
+                lower.rename(folder)
+                dropped = [self._kept.pop(at, None)]
+                if len(self._kept) >= _MAX_FOLDERS:
+                    dropped.append(self._kept.pop(next(iter(self._kept))))
+                self._kept[at] = KeptLower(folder, nodes)
+                for one in filter(None, dropped):
+                    remove_folder(one.folder)
+
+    def close(self) -> None:
+        """Remove all folders."""
+        self._end()
+
 
 _PROBE_SECONDS = 60
 """A cold start on a busy machine; it usually takes milliseconds."""
@@ -103,9 +279,7 @@ def overlay_folders(
     files. What was laid out before may be in `kept`, and this is left there.
     """
     with scratch_folder(scratch) as folder:
-        lower, upper, work = (folder / one for one in ("lower", "upper", "work"))
-        for one in (lower, upper, work):
-            one.mkdir()
+        lower, upper, work = _made(folder, "lower", "upper", "work")
         _copy_mode(upper, layer, base, at)
         earlier = None if kept is None else kept.take(at)
         try:
@@ -138,22 +312,22 @@ def write_lower(
     modes: list[tuple[Path, int]] = []
     made = {at}
     for path, entry in changes.items():
-        if any(over in changes and not _is_folder(changes[over].now) for over in above(path)):
+        if any(over in changes and not is_folder(changes[over].now) for over in above(path)):
             continue  # it goes with the folder that goes
         for one in reversed([over for over in above(path) if lies_below(over, at) and over not in made]):
             node = base.look(one)
-            modes.append((_on_disk(folder, one, at), 0o755 if node is None else node.mode))
+            modes.append((folder / _below(one, at), 0o755 if node is None else node.mode))
             modes[-1][0].mkdir()
             made.add(one)
-        target = _on_disk(folder, path, at)
+        target = folder / _below(path, at)
         if entry.now is None:
             if entry.base is not None:
                 os.mknod(target, _WHITEOUT, 0)
-        elif _is_folder(entry.now):
+        elif is_folder(entry.now):
             target.mkdir()
             made.add(path)
             modes.append((target, entry.now.mode))
-            if not _is_folder(entry.base):
+            if not is_folder(entry.base):
                 # Nothing shines through a new folder, whatever has been put there meanwhile.
                 os.setxattr(target, _OPAQUE, b"y")
         elif earlier is None or not earlier.linked(path, _below(path, at), entry.now, target):
@@ -178,22 +352,25 @@ def overlay_problem(bwrap: str | None, scratch: Path | None = None) -> str | Non
         return f"an overlay cannot be tried in the folder for temporary files: {reason or type(error).__name__}"
 
 
-def base_problem(bwrap: str, base: int, scratch: Path | None = None) -> str | None:
+def base_problem(bwrap: str, base: int) -> str | None:
     """Return the reason why nothing can be laid over the open folder `base`; None where it can. Tries it.
 
     Its file system may be no fit for an overlay where that of temporary files is.
     """
-    with scratch_folder(scratch) as folder:
-        upper, work = (folder / one for one in ("upper", "work"))
-        for one in (upper, work):
-            one.mkdir()
+    with scratch_folder() as folder:
+        upper, work = _made(folder, "upper", "work")
         return _mounted(bwrap, base, OverlayFolders(None, upper, work), "test -d /mnt")
 
 
+def _made(folder: Path, *names: str) -> list[Path]:
+    """Make empty folders with these names."""
+    for name in names:
+        (folder / name).mkdir()
+    return [folder / name for name in names]
+
+
 def _tried(bwrap: str, folder: Path) -> str | None:
-    base, lower, upper, work = (folder / one for one in ("base", "lower", "upper", "work"))
-    for one in (base, lower, upper, work):
-        one.mkdir()
+    base, lower, upper, work = _made(folder, "base", "lower", "upper", "work")
     (base / "gone").touch()
     (base / "kept").touch()
     try:
@@ -244,13 +421,5 @@ def _copy_mode(folder: Path, layer: Layer, base: FileBase, at: str) -> None:
     folder.chmod(0o755 if node is None else node.mode)
 
 
-def _on_disk(folder: Path, path: str, at: str) -> Path:
-    return folder / _below(path, at)
-
-
 def _below(path: str, at: str) -> str:
     return path[len(at) + 1 :] if at else path
-
-
-def _is_folder(node: LayerNode | None) -> bool:
-    return node is not None and node.kind is NodeKind.FOLDER

@@ -18,13 +18,12 @@ from pathlib import Path
 from llm_do_temporal.errors import EffectFailed, LlmDoError, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Tree, check_size, check_writable, locate
-from llm_do_temporal.policy.layers.nodes import FileBase, LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import FileBase, LayerNode, is_folder
 from llm_do_temporal.policy.layers.paths import below, shown
 from llm_do_temporal.sandbox.changes import OldFile, Spot, WorkshopFiles
-from llm_do_temporal.sandbox.layers.command_folders import CommandFolders
+from llm_do_temporal.sandbox.layers.command_folders import ELSEWHERE, OPAQUE, CommandFolders, marks_of
 from llm_do_temporal.sandbox.layers.contents import MAX_FILE_BYTES
 from llm_do_temporal.sandbox.layers.overlay import OverlayFolders
-from llm_do_temporal.sandbox.layers.upper import ELSEWHERE, OPAQUE, marks_of
 from llm_do_temporal.sandbox.text_files import check_defines_nothing, check_not_write_protected
 
 MAX_FILES = 1_000
@@ -115,7 +114,7 @@ class WrittenFiles:
         elif kind == stat.S_IFDIR:
             inner = _Folder(source, path, below(folder.at, name))
             before = _look(base, inner.at)
-            is_there = before is not None and before.kind is NodeKind.FOLDER
+            is_there = is_folder(before)
             if not self._look_through(inner, base, depth + 1) and not is_there:
                 self._leave(path, "is an empty folder; a folder is made with the first file in it")
             if before is not None and is_there and before.mode != facts.st_mode & 0o777:

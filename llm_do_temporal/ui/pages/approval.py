@@ -13,7 +13,7 @@ from starlette.routing import Route
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, UndoInput
-from llm_do_temporal.policy.kinds.grants import DEFAULT_TIMES
+from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES
 from llm_do_temporal.ui.content.arguments import editable_json, read_object
 from llm_do_temporal.ui.content.attachments import shown_attachments
 from llm_do_temporal.ui.content.background import read_background

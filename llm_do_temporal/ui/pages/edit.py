@@ -17,7 +17,7 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.ui.content.arguments import editable_json, editable_yaml, read_arguments
 from llm_do_temporal.ui.content.call_parts import difference
 from llm_do_temporal.ui.content.documents.shown_part import shown_part

@@ -14,8 +14,7 @@ from temporalio import workflow
 
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
-from llm_do_temporal.policy.budget.ledger import Action, Report
-from llm_do_temporal.policy.budget.limits import MEASURED, NOTHING, RESERVED, Amounts, Dimension
+from llm_do_temporal.policy.budget import MEASURED, NOTHING, RESERVED, Action, Amounts, Dimension, Report
 from llm_do_temporal.workflows.runtime.metrics import is_generated, worker_label
 
 _TURN = Amounts(turns=1)

@@ -19,9 +19,8 @@ from llm_do_temporal.errors import BudgetExceeded, LlmDoError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import Mode, terms_of
-from llm_do_temporal.policy.budget.ledger import Account, Action
-from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, highest_limit
-from llm_do_temporal.policy.uses import LIMIT, CapabilityUse
+from llm_do_temporal.policy.budget import Account, Action, Dimension, Limits, agreed_limit, described, highest_limit
+from llm_do_temporal.policy.values import LIMIT, CapabilityUse
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, ToolQuestion

@@ -10,9 +10,8 @@ from pydantic_ai.messages import UserContent
 
 from llm_do_temporal.message_history import reference
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.files.attachment_forms import Form, accepted_files, attachment_forms
-from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.models.ids import Accepts, label, models_of
+from llm_do_temporal.policy.files.attachments import Attachment, Form, accepted_files, attachment_forms
+from llm_do_temporal.policy.models import Accepts, label, models_of
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
 _NOTHING_SAID = "Begin."

@@ -14,7 +14,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.models.ids import full_name, label, merged_settings, models_of, serving_id
+from llm_do_temporal.policy.models import full_name, label, merged_settings, models_of, serving_id
 from llm_do_temporal.workflows.runtime.failures import explain, fallback_hint
 
 MOST_TRIES = 16

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
     from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
-    from llm_do_temporal.policy.budget.ledger import Action
+    from llm_do_temporal.policy.budget import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.invocation.invocation import Invocation
     from llm_do_temporal.workflows.runtime.desk_link import FarDesk

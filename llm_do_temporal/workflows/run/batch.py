@@ -26,8 +26,7 @@ from llm_do_temporal.messages.batches import (
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
-from llm_do_temporal.policy.budget.ledger import Action
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Action, Limits
 from llm_do_temporal.policy.files.attachments import check_attachments
 from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.workflows.invocation.budget import BudgetLease

@@ -10,8 +10,18 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.messages.approvals import Approval, DecisionKind
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
-from llm_do_temporal.policy.budget.ledger import Action, Ledger, Report, opened, raised, settle, with_report
-from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit
+from llm_do_temporal.policy.budget import (
+    Action,
+    Dimension,
+    Ledger,
+    Limits,
+    Report,
+    agreed_limit,
+    opened,
+    raised,
+    settle,
+    with_report,
+)
 from llm_do_temporal.workflows.runtime.activities import send_signal
 
 

@@ -50,7 +50,7 @@ from llm_do_temporal.messages.base import (
 from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.runs import StartRunInput, listed_worker
-from llm_do_temporal.policy.budget.ledger import Action, Report
+from llm_do_temporal.policy.budget import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget
 from llm_do_temporal.workflows.run.notifications import Notifier
 from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo

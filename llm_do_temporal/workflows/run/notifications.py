@@ -21,7 +21,7 @@ from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.messages.sizes import NOTIFIED_CONTENT_CHARS, NOTIFIED_SUMMARY_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings, NotifyTarget, link_to
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 from llm_do_temporal.workflows.runtime.failures import explain
 

@@ -45,7 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.experiments.source import ForkSource
     from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
-    from llm_do_temporal.policy.budget.ledger import Report
+    from llm_do_temporal.policy.budget import Report
     from llm_do_temporal.policy.notifications import NotifySettings
     from llm_do_temporal.policy.queues import Queues
     from llm_do_temporal.telemetry.spans import outside_workflow_span

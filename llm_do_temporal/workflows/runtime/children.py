@@ -24,7 +24,7 @@ from llm_do_temporal.messages.runs import (
     workflow_id_of,
 )
 from llm_do_temporal.messages.sizes import MAX_ID_CHARS, MAX_VALUE_BYTES, SUMMARY_CHARS
-from llm_do_temporal.policy.budget.ledger import Report
+from llm_do_temporal.policy.budget import Report
 from llm_do_temporal.policy.queues import fairness_key
 from llm_do_temporal.workflows.runtime.activities import await_shielded
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink

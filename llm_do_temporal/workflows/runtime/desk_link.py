@@ -10,7 +10,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApprovalsInput
 from llm_do_temporal.messages.base import REQUEST_APPROVAL_SIGNAL, WITHDRAW_APPROVALS_SIGNAL
 from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
-from llm_do_temporal.policy.budget.ledger import Report
+from llm_do_temporal.policy.budget import Report
 from llm_do_temporal.workflows.runtime.activities import send_signal
 
 

@@ -16,7 +16,7 @@ from temporalio import workflow
 from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.models.ids import full_name, models_of
+from llm_do_temporal.policy.models import full_name, models_of
 from llm_do_temporal.telemetry.contents import as_text, scrubbed
 from llm_do_temporal.telemetry.shapes import approval_shape, invocation_shape, run_shape, tool_shape
 from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell

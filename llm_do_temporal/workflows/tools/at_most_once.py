@@ -35,7 +35,7 @@ from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode, asking, terms_of
-from llm_do_temporal.policy.uses import REPEAT
+from llm_do_temporal.policy.values import REPEAT
 from llm_do_temporal.workflows.runtime.activities import (
     HEARTBEAT_TIMEOUT,
     could_not_fetch,

@@ -10,7 +10,7 @@ from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.delegation import check_name
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.delegate import Delegator
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion

@@ -24,7 +24,7 @@ from llm_do_temporal.messages.external import (
 )
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.external import check_names, offered_names, policy_of, toolset_digest, uses_of_external
-from llm_do_temporal.policy.models.ids import models_of, serving_id
+from llm_do_temporal.policy.models import models_of, serving_id
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion

@@ -27,11 +27,10 @@ from llm_do_temporal.messages.effects import (
 )
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
-from llm_do_temporal.policy.files.protection import defines
+from llm_do_temporal.policy.files.protection import WRITING_TOOLS, defines, file_use, judge_path
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
-from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, file_use, judge_path
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.shown_names import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion

@@ -13,7 +13,7 @@ from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.uses import CapabilityUse, canonical
+from llm_do_temporal.policy.values import CapabilityUse, canonical
 
 
 @dataclass(frozen=True)

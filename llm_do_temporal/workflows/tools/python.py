@@ -26,8 +26,8 @@ from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
 from llm_do_temporal.messages.definitions import PythonTool
 from llm_do_temporal.messages.effects import CallPythonToolInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.python_tools import uses_of_call
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.external import uses_of_call
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.restrictions import Restrictions
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, is_lost, run_at_most_once

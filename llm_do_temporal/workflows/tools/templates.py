@@ -15,10 +15,10 @@ from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import LoadedTemplate, LoadTemplateInput
 from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, ReadFileInput
 from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
+from llm_do_temporal.policy.delegation import TemplateRules, choose_template
 from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.templates import TemplateRules, choose_template
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
 from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, completed

@@ -15,7 +15,7 @@ from temporalio import workflow
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.python_tools import call_arguments
+from llm_do_temporal.policy.external import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.runtime.activities import await_shielded
 from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, Gate, for_model

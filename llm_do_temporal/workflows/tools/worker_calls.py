@@ -20,8 +20,8 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.errors import LlmDoError, Refusal, UsageError
 from llm_do_temporal.messages.external import CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.python_tools import idempotency_key
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.external import idempotency_key
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.tools import ToolCallFailed
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.delegate import Delegator

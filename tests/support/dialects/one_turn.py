@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects.answers import Json
 
 ROOM = {"max_tokens": 20_000}

@@ -18,13 +18,19 @@ from zlib import crc32
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages.reviews import LayerWork
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, folder_node, link_node
+from llm_do_temporal.policy.layers.layer import (
+    NO_LAYER,
+    CarriedLayer,
+    Layer,
+    LayerNode,
+    LayerUpdate,
+    NodeKind,
+    folder_node,
+    link_node,
+)
 from llm_do_temporal.policy.layers.paths import above, checked_path
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.view import LayerDraft
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.file_tree import Files
 from tests.support.workshops.layered import EDITOR, MemoryBlobs
 

@@ -7,8 +7,8 @@ from typing import Any
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, join, locate
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.values import CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))
 

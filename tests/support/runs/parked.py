@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.place import Place
 

@@ -14,7 +14,7 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 5, tzinfo=UTC)

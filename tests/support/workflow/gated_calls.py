@@ -18,7 +18,7 @@ from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools.filesystem import file_tools
 from llm_do_temporal.workflows.tools.gate import Gate

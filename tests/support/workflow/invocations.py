@@ -7,9 +7,9 @@ from typing import Any
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.files.sandbox import Tree
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelSources
 
 
 def invocation(

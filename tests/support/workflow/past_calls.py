@@ -11,11 +11,11 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.rules.past_calls import AskingWorker, PastCall, PastCalls
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
+from llm_do_temporal.policy.files.protection import file_use
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, join, locate
-from llm_do_temporal.policy.files.tool_paths import file_use
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))

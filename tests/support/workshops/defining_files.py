@@ -12,7 +12,7 @@ from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, decide
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, check_writable, locate, root_tree
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.workshops.file_tree import Files
 
 EVIL = "evil: true\n"

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import NodeKind
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from tests.support.workshops.layered import EDITOR, ran_over
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, NodeKind
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents
+from tests.support.workshops.layered import EDITOR, PlayedDraft, ran_over
 
 NAMES = ("a", "b", "c.txt", "dé")
 FILE_MODES = (0o644, 0o600, 0o755)
@@ -194,7 +191,7 @@ class LayerPlay:
         if operation.name == "command":
             self.layer = ran_over(self.layer, self.base, self.contents, operation.other, self.scratch)
             return True
-        draft = LayerDraft(self.layer, self.base, EDITOR)
+        draft = PlayedDraft(self.layer, self.base, EDITOR)
         try:
             self._in_draft(operation, draft)
         except LlmDoError:
@@ -202,7 +199,7 @@ class LayerPlay:
         self.layer = draft.layer()
         return True
 
-    def _in_draft(self, operation: Operation, draft: LayerDraft) -> None:
+    def _in_draft(self, operation: Operation, draft: PlayedDraft) -> None:
         path, other = operation.path, operation.other
         if operation.name == "write":
             draft.write(path, self.contents.keep(other.encode(), path))
@@ -220,7 +217,7 @@ class LayerPlay:
             modes = FOLDER_MODES if draft.kind(path) is NodeKind.FOLDER else FILE_MODES
             draft.change_mode(path, modes[operation.mode])
 
-    def _bytes(self, draft: LayerDraft, path: str) -> bytes:
+    def _bytes(self, draft: PlayedDraft, path: str) -> bytes:
         if draft.kind(path) is not NodeKind.FILE:
             raise LlmDoError(f"'{path}' is no file")
         node = draft.look(path)

@@ -9,16 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
-from llm_do_temporal.policy.layers.draft import Kept
-from llm_do_temporal.policy.layers.layer import Layer, LayerAuthor
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, file_node, folder_node
-from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
+from llm_do_temporal.policy.layers.layer import (
+    Layer,
+    LayerAuthor,
+    LayerNode,
+    NodeKind,
+    file_node,
+    folder_node,
+    layer_of,
+    link_node,
+)
+from llm_do_temporal.policy.layers.paths import above, checked_path, name_of, parent_of
+from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.disk import Disk
+from llm_do_temporal.sandbox.layers.command_folders import UpperReader
+from llm_do_temporal.sandbox.layers.commit import Disk
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents
 from llm_do_temporal.sandbox.layers.overlay import overlay_folders
-from llm_do_temporal.sandbox.layers.upper import UpperReader
 from llm_do_temporal.storage.blobs import Readable, chunks_of
 
 EDITOR = LayerAuthor(invocation="main/editor-1", turn=1)
@@ -87,9 +94,71 @@ def text_file(text: str, mode: int = 0o644, *, kept: bool = True) -> LayerNode:
     return file_node(sha256, len(data), blob=sha256 if kept else None, mode=mode)
 
 
-def kept_text(text: str) -> Kept:
-    node = text_file(text)
-    return Kept(sha256=node.sha256, bytes=node.bytes, blob=node.sha256)
+class PlayedDraft(LayerDraft):
+    """Draft with further steps, which mean what the system calls of their names mean: commands do them in a layer."""
+
+    def write(self, path: str, file: LayerNode, mode: int | None = None) -> None:
+        super().write(path, file)
+        if mode is not None:
+            self.change_mode(path, mode)
+
+    def link(self, path: str, target: str) -> None:
+        self._check_parent(checked_path(path))
+        if self.kind(path) is not None:
+            raise EffectFailed(f"'{path}' is there already")
+        self.put(path, link_node(target, path))
+
+    def folder(self, path: str, mode: int = 0o755) -> None:
+        checked_path(path)
+        if self.kind(path) is NodeKind.FOLDER:
+            return
+        if self.kind(path) is not None:
+            raise EffectFailed(f"'{path}' is there already, and is no folder")
+        self._make_parents(path)
+        self.put(path, folder_node(mode))
+
+    def change_mode(self, path: str, mode: int) -> None:
+        if self.kind(path) in (None, NodeKind.LINK):
+            raise EffectFailed(f"'{path}' is no file and no folder")
+        node = self._kept(path)
+        if node.mode != mode:
+            self.put(path, node.with_mode(mode))
+
+    def rename(self, path: str, new_path: str) -> None:
+        checked_path(new_path)
+        kind, there = self.kind(path), self.kind(new_path)
+        if kind is None or new_path.startswith(f"{path}/"):
+            raise EffectFailed(f"'{path}' cannot be moved to '{new_path}'")
+        if path == new_path:
+            return
+        self._check_parent(new_path)
+        if NodeKind.FOLDER in (kind, there) and there is not None and (kind is not there or self.names(new_path)):
+            raise EffectFailed(f"'{new_path}' is there already")
+        moved = [(path, new_path), *((one, new_path + one[len(path) :]) for one, _kind in self.walk(path))]
+        nodes = [(new, self._kept(old)) for old, new in moved]
+        self.delete(path)
+        for new, node in nodes:
+            self.put(checked_path(new), node)
+
+    def _kept(self, path: str) -> LayerNode:
+        node = self.look(path)
+        if node is not None and node.kind is NodeKind.FILE and node.blob is None:
+            node = self.base.kept(path)
+        assert node is not None
+        return node
+
+    def _check_parent(self, path: str) -> None:
+        if any(self.kind(folder) is not NodeKind.FOLDER for folder in above(path)):
+            raise EffectFailed(f"'{path}' has no folder to be in")
+
+
+def laid_over(layer: Layer, upper: Layer) -> Layer:
+    """Return a layer with another one that lies over it, as one: the opposite of `since`."""
+    entries = dict(layer.entries)
+    for path, entry in upper.entries.items():
+        base = entries[path].base if path in entries else entry.base
+        entries[path] = entry.model_copy(update={"base": base})
+    return layer_of(entries)
 
 
 class UnsyncedDisk(Disk):

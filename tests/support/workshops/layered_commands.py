@@ -13,9 +13,7 @@ from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode
 from llm_do_temporal.policy.shell import working_directory
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.contents import LayerContents

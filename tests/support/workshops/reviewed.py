@@ -15,11 +15,8 @@ from llm_do_temporal.messages.reviews import SUBMIT_TOOL, ChangeCounts, CheckRes
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.changes import LayerChangeKind
-from llm_do_temporal.policy.layers.layer import LayerAuthor, LayerEntry, layer_of
-from llm_do_temporal.policy.layers.nodes import LayerNode, file_node
-from llm_do_temporal.policy.layers.review import ReviewManifest, sections_of
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import LayerChangeKind, ReviewManifest, Section, sections_of
+from llm_do_temporal.policy.layers.layer import LayerAuthor, LayerEntry, LayerNode, file_node, layer_of
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore
 

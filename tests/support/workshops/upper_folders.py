@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.upper import UpperReader
+from llm_do_temporal.sandbox.layers.command_folders import UpperReader
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from tests.support.workshops.layered import EDITOR, MemoryBlobs
 
 
@@ -52,5 +51,5 @@ def upper_over_base(folder: Path) -> Generator[Upper]:
         (base / name).parent.mkdir(parents=True, exist_ok=True)
         (base / name).write_text(name)
     contents = LayerContents(MemoryBlobs(), max_file_bytes=1000)
-    with base_files(base, contents=contents, kept_bytes=1000) as files:
+    with base_files(base, contents=contents) as files:
         yield Upper(upper, files, contents)

@@ -12,13 +12,10 @@ from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, Found
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.file_tree import assert_failed, assert_refused, failure_of
-from tests.support.workshops.layered import EDITOR, MemoryBlobs
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
 
 WHOLE = Tree(mounts=(Mount(at="/", root=".", suffixes=(".md", ".pdf")),))
 
@@ -32,7 +29,7 @@ class Desk:
         contents = LayerContents(self.blobs)
         self._activities = AttachmentActivities(workshop, self.blobs)
         with base_files(workshop) as base:
-            draft = LayerDraft(NO_LAYER, base, EDITOR)
+            draft = PlayedDraft(NO_LAYER, base, EDITOR)
             self.deck = contents.keep(b"%PDF-1.7 new", "decks/new.pdf")
             draft.write("decks/new.pdf", self.deck, 0o600)
             draft.write("decks/empty.pdf", contents.keep(b"", "decks/empty.pdf"))

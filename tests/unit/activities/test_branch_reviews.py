@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.reviews.changes import ReviewActivities
+from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.messages.reviews import (
     CommitChangesInput,
     CommittedChanges,
@@ -21,12 +21,10 @@ from llm_do_temporal.messages.reviews import (
 )
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.sections import Section
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.changes import Section
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer
+from llm_do_temporal.policy.layers.view import LayerDraft
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, seen
 
 BRANCH = "review"

@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import Model, ModelRequestParameters
 
 from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects import anthropic, chat, google, responses
 from tests.support.dialects.answers import says
 from tests.support.dialects.server import ADAPTERS

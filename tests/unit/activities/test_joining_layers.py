@@ -8,9 +8,8 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.layers import MAX_TOLD, LayerActivities
 from llm_do_temporal.messages.reviews import JoinedLayers, JoinLayersInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.layer import MAX_RECENT, CarriedLayer, Layer
+from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from tests.support.workshops.file_tree import failure_of
 from tests.support.workshops.layered import EDITOR, FilesInMind, MemoryBlobs

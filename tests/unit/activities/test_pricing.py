@@ -12,7 +12,7 @@ from pydantic_ai.usage import RequestUsage
 
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.pricing import priced
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 
 
 def answer(**more: Any) -> ModelResponse:

@@ -11,7 +11,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.reviews.changes import ReviewActivities
+from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.messages.reviews import (
@@ -25,16 +25,12 @@ from llm_do_temporal.messages.reviews import (
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer, carried
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.review import ReviewManifest
-from llm_do_temporal.policy.layers.sections import Section
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.changes import ReviewManifest, Section
+from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, carried
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.local import LocalBlobStore
-from tests.support.workshops.layered import EDITOR, MemoryBlobs
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
 
 TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))
 OLD = "".join(f"line {n}\n" for n in range(30))
@@ -55,9 +51,9 @@ class Desk:
         self.activities = ReviewActivities(self.folder, self.blobs)
         self.contents = LayerContents(self.blobs)
 
-    def change(self, work: Callable[[LayerDraft], None]) -> None:
+    def change(self, work: Callable[[PlayedDraft], None]) -> None:
         with base_files(self.folder, contents=self.contents) as base:
-            draft = LayerDraft(self.layer, base, EDITOR)
+            draft = PlayedDraft(self.layer, base, EDITOR)
             work(draft)
             self.layer = draft.layer()
 

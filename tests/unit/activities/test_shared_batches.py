@@ -20,7 +20,7 @@ from llm_do_temporal.activities.models.provider_batches.accounts import BatchNot
 from llm_do_temporal.activities.models.provider_batches.checks import BatchChecks
 from llm_do_temporal.activities.models.provider_batches.departures import Departures, NotWanted, Passenger
 from llm_do_temporal.messages.conversation import BatchedTurn
-from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects.batches import SPEAKERS, Account, BatchProviders, Job
 
 NOW = datetime.now(UTC)

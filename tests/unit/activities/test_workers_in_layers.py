@@ -11,12 +11,10 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
 from llm_do_temporal.messages.reviews import LayerWork
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.file_tree import failure_of
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, seen
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, seen
 
 FILE = "workers/generated/helper.worker"
 
@@ -43,10 +41,10 @@ class Makers:
             self.layer = self.layer.updated(saved.layer)
         return saved
 
-    def draft(self, steps: Callable[[LayerDraft], None]) -> None:
+    def draft(self, steps: Callable[[PlayedDraft], None]) -> None:
         with base_files(self.workshop) as base:
             before = self.contents.whole(self.layer)
-            draft = LayerDraft(before, base, EDITOR)
+            draft = PlayedDraft(before, base, EDITOR)
             steps(draft)
             self.layer = self.layer.updated(self.contents.update_of(self.layer, before, draft.layer()))
 

@@ -13,8 +13,8 @@ from llm_do_temporal.client.differences.account import FileAccount, InvocationAc
 from llm_do_temporal.client.differences.comparison import compare
 from llm_do_temporal.client.differences.reader import ComparedFile, ReadDifference
 from llm_do_temporal.messages.budget import Saved, Usage
-from llm_do_temporal.policy.layers.hunks import file_hunks
-from llm_do_temporal.policy.layers.nodes import file_node
+from llm_do_temporal.policy.layers.layer import file_node
+from llm_do_temporal.policy.layers.patch import file_hunks
 
 ENTRY = InvocationAccount("main", "boss", given={"prompt": "go"}, turns=(ToldTurn(1, "Blue."),), output="Blue.")
 RUN = RunAccount("run-1", "boss", output="Blue.", roots=(ENTRY,), usage=Usage(requests=3))

@@ -8,7 +8,7 @@ import pytest
 from llm_do_temporal.cli.commands.start import LimitFlags, read_params
 from llm_do_temporal.cli.options import Location, check_timeout, read_json, read_json_object
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
-from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.budget import Limits
 
 
 @pytest.fixture

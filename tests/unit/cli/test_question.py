@@ -11,7 +11,7 @@ from llm_do_temporal.cli.terminal.pictures.question import fit_question, questio
 from llm_do_temporal.cli.terminal.pictures.text_lines import joined
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 VOTED: Any = {"at": datetime(2026, 1, 2, tzinfo=UTC), "door": "update"}
 CHANGE = "--- /a.txt\n+++ /a.txt\n@@ -1 +1,2 @@\n-old\n+one\n+two\n"

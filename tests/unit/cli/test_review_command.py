@@ -19,14 +19,14 @@ from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.commands.reviews import review as command
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.client.groups import QuestionGroup, alone
-from llm_do_temporal.client.reviews.patch import read_patch
+from llm_do_temporal.client.reviews.desk import read_patch
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.nodes import folder_node, link_node
+from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import (
     EDITED_NOVEL,

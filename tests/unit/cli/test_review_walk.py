@@ -24,7 +24,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.policy.layers.answer import LineComment
-from llm_do_temporal.policy.layers.nodes import folder_node
+from llm_do_temporal.policy.layers.layer import folder_node
 from llm_do_temporal.ui.content.background import Background
 from llm_do_temporal.ui.content.precedents import precedents_of
 from tests.support.workshops.layered import MemoryBlobs

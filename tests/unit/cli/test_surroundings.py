@@ -12,7 +12,7 @@ from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, sur
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.background import Background, Words
 from llm_do_temporal.ui.content.precedents import precedents_of
 

@@ -19,7 +19,7 @@ from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
 from llm_do_temporal.policy.evaluations.evaluators import MaxSeconds
 from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
-from llm_do_temporal.policy.uses import REPEAT, CapabilityUse
+from llm_do_temporal.policy.values import REPEAT, CapabilityUse
 from tests.support.runs.histories import marker
 from tests.unit.client.evaluations.example_records import example_record
 

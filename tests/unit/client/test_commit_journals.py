@@ -15,10 +15,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.maintenance.commits import discard_commits, examine_commits, workflow_of
 from llm_do_temporal.errors import ConnectionFailed
-from llm_do_temporal.policy.layers.nodes import folder_node
-from llm_do_temporal.policy.layers.steps import CommitStep, StepKind
-from llm_do_temporal.sandbox.layers.disk import Disk
-from llm_do_temporal.sandbox.layers.journal import CommitJournal, CommitOutcome, CommitRecord
+from llm_do_temporal.policy.layers.layer import folder_node
+from llm_do_temporal.policy.layers.merge import CommitStep, StepKind
+from llm_do_temporal.sandbox.layers.commit import CommitJournal, CommitOutcome, CommitRecord, Disk
 
 HOUR = timedelta(hours=1)
 GONE, THERE, BELOW = "gone#1-abc@x", "there#1-abc@x", "gone/main/editor-1#2-abc@x"

@@ -17,7 +17,7 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.changes import joined
-from llm_do_temporal.policy.layers.nodes import folder_node
+from llm_do_temporal.policy.layers.layer import folder_node
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import Side, made_review
 

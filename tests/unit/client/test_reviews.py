@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.contents import MAX_SHOWN_BYTES, Preview
 from llm_do_temporal.client.reviews.desk import decide_review, reviews_of
-from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.client.reviews.review import MAX_SHOWN_BYTES, Preview, Review
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.nodes import folder_node, link_node
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import Section
+from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import (
     EDITED_NOVEL,

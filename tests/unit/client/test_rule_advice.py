@@ -13,7 +13,7 @@ from llm_do_temporal.client.rules.advice import RuleAdvice, advice_on, entry_map
 from llm_do_temporal.client.rules.past_calls import PastCall
 from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import ApprovalRules
-from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.kind import AskedCall
 from llm_do_temporal.redaction.configured_keys import know_value
 from tests.support.people.asked_calls import command, delegation, write
 

@@ -11,9 +11,15 @@ from llm_do_temporal.client.differences.account import FileAccount, given_of, tu
 from llm_do_temporal.client.differences.comparison import FilePair
 from llm_do_temporal.client.differences.files import NOT_AT_HAND, FileChanges, lines_between
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.layer import LayerAuthor, LayerEntry, layer_of
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, file_node
+from llm_do_temporal.policy.layers.layer import (
+    CarriedLayer,
+    LayerAuthor,
+    LayerEntry,
+    LayerNode,
+    NodeKind,
+    file_node,
+    layer_of,
+)
 from llm_do_temporal.storage.local import LocalBlobStore
 from tests.support.runs.histories import read_history
 

@@ -16,7 +16,7 @@ from llm_do_temporal.client.differences.account import (
     ToldTurn,
 )
 from llm_do_temporal.client.differences.comparison import RunDifference, compare
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind, file_node
+from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind, file_node
 
 WRITE = AnsweredCall("write_file", {"path": "/a.md", "content": "one"}, "Wrote /a.md.")
 READER = InvocationAccount("main/reader-1", "reader", given={"prompt": "a.pdf"}, turns=(ToldTurn(1, "A"),), begun_in=1)

@@ -14,9 +14,9 @@ from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.runs import InvokeWorkerInput, StartRunInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
-from llm_do_temporal.policy.budget.limits import Dimension, Limits
+from llm_do_temporal.policy.budget import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelSources
 from tests.support.workflow.desk_questions import NOON, WHOLE
 
 TEMPLATE = CalledTemplate(name="decks/one", sha256="1" * 64, params={"tone": "dry"})

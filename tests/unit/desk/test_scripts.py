@@ -11,7 +11,7 @@ from llm_do_temporal.desk.scripts import shown_digest
 from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, Verdict
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse
+from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 from tests.support.workflow.desk_questions import NOON, decided, request, write
 
 LIMIT_QUESTION = request(tool="go_on", capabilities=(CapabilityUse(name=LIMIT),), args={"next": 2})

@@ -18,7 +18,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, request, withdrawn, write
 
 

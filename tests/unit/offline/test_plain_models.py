@@ -12,7 +12,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.offline import offline_model
-from llm_do_temporal.policy.models.known import OFFLINE_MODELS
+from llm_do_temporal.policy.models import OFFLINE_MODELS
 from tests.support.providers.offline_answers import TEXT, WRITE, Talk, offering, tool, wanting
 
 READ = tool("read_file", path=TEXT, max_chars={"type": "integer"})

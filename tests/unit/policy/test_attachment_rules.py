@@ -7,11 +7,21 @@ from pydantic import ValidationError
 
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.policy.files.attachments import (
+    EVERYTHING,
+    TEXT_ONLY,
     Attachment,
+    AttachmentPaths,
     AttachmentPolicy,
+    AttachmentsAs,
+    accepted_files,
+    attachment_forms,
     check_attachment_names,
     check_attachments,
+    kind_of,
+    meant_path,
 )
+from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate_in_workshop, path_in_tree
+from llm_do_temporal.policy.models import Accepts, ModelAlias
 
 SHA256 = "0" * 64
 
@@ -128,3 +138,130 @@ def test_suffixes_are_kept_once_and_in_small_letters() -> None:
 def test_limits_are_not_negative(field: str) -> None:
     with pytest.raises(ValidationError):
         AttachmentPolicy.model_validate({field: -1})
+
+
+def file_of(media_type: str) -> Attachment:
+    return Attachment(path="/a", sha256="0" * 64, bytes=1, media_type=media_type)
+
+
+@pytest.mark.parametrize(
+    ("alias", "model", "accepted"),
+    [
+        (None, "openai:gpt-5", EVERYTHING),
+        (None, "openai-chat:gpt-5", EVERYTHING),
+        (None, "gateway/anthropic:claude", EVERYTHING),
+        (None, "offline:echo", EVERYTHING),
+        (None, "test:anything:at-all", EVERYTHING),
+        # of others nothing is known
+        (None, "ollama:llama3", TEXT_ONLY),
+        # another server that speaks the protocol is not that provider
+        (ModelAlias(model="openai-chat:llama3", base_url="http://x/v1"), "local", TEXT_ONLY),
+        # the alias knows best
+        (ModelAlias(model="openai-chat:llava", base_url="http://x/v1", accepts=("text", "image")), "local", None),
+        (ModelAlias(model="openai:gpt-5", settings={"seed": 1}), "local", EVERYTHING),
+    ],
+)
+def test_what_a_model_takes(alias: ModelAlias | None, model: str, accepted: frozenset[Accepts] | None) -> None:
+    aliases: dict[str, str | ModelAlias] = {} if alias is None else {"local": alias}
+    assert accepted_files(aliases, model) == (frozenset({"text", "image"}) if accepted is None else accepted)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "kind"),
+    [
+        ("text/csv", "text"),
+        ("application/json", "text"),
+        ("image/svg+xml", "text"),
+        ("application/pdf", "pdf"),
+        ("image/png", "image"),
+        ("application/zip", None),
+    ],
+)
+def test_what_sort_of_file_it_is(media_type: str, kind: str | None) -> None:
+    assert kind_of(media_type) == kind
+
+
+@pytest.mark.parametrize(
+    ("media_type", "wanted", "accepts", "form"),
+    [
+        ("text/plain", "auto", {"pdf"}, "text"),
+        ("text/plain", "native", {"text"}, "text"),
+        ("application/pdf", "auto", {"text", "pdf"}, "native"),
+        ("application/pdf", "auto", {"text"}, "text"),
+        ("application/pdf", "text", {"text", "pdf"}, "text"),
+        ("application/pdf", "native", {"text"}, "native"),
+        ("image/png", "auto", {"text", "image"}, "native"),
+        ("image/png", "native", {"text"}, "native"),
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "auto", {"text", "pdf"}, "native"),
+        # of which nothing is known
+        ("application/zip", "auto", {"text", "pdf"}, "native"),
+        ("application/zip", "auto", {"text"}, "text"),
+        ("application/zip", "text", {"text", "pdf"}, "text"),
+    ],
+)
+def test_the_form_follows_from_type_wish_and_model(
+    media_type: str, wanted: AttachmentsAs, accepts: set[Accepts], form: str
+) -> None:
+    assert attachment_forms([file_of(media_type)], wanted, accepts, model="m") == (form,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "accepts", "words"),
+    [
+        ("auto", {"text", "pdf"}, "'/a' is an image, and model 'm' takes none"),
+        ("text", {"text", "image"}, "'/a' is an image and has no text"),
+    ],
+)
+def test_an_image_that_cannot_be_seen_is_refused(wanted: AttachmentsAs, accepts: set[Accepts], words: str) -> None:
+    with pytest.raises(AttachmentRefusal, match=words):
+        attachment_forms([file_of("image/png")], wanted, accepts, model="m")
+
+
+MAPPED = AttachmentPaths(path_map={"path/to/deck.txt": "/input/deck.txt"})
+BASED = AttachmentPaths(base_path="/input/")
+
+
+@pytest.mark.parametrize(
+    ("paths", "given", "meant"),
+    [
+        (AttachmentPaths(), "deck.pdf", "deck.pdf"),
+        (MAPPED, "path/to/deck.txt", "/input/deck.txt"),
+        # one alias, whatever its spelling
+        (MAPPED, "./path//to/deck.txt", "/input/deck.txt"),
+        (MAPPED, "path/to/other.txt", "path/to/other.txt"),
+        (MAPPED, "/path/to/deck.txt", "/path/to/deck.txt"),
+        (BASED, "deck.pdf", "/input/deck.pdf"),
+        (BASED, "a/deck.pdf", "/input/a/deck.pdf"),
+        # absolute ones and named folders are complete
+        (BASED, "/deck.pdf", "/deck.pdf"),
+        (BASED, "notes:deck.pdf", "notes:deck.pdf"),
+        (BASED, "other:deck.pdf", "/input/other:deck.pdf"),
+        # nothing is checked here, and nothing gets lost that a check must see
+        (BASED, "../deck.pdf", "/input/../deck.pdf"),
+        (AttachmentPaths(path_map={"a": "../b"}, base_path="/c"), "a", "../b"),
+    ],
+)
+def test_a_path_is_replaced_or_completed(paths: AttachmentPaths, given: str, meant: str) -> None:
+    assert meant_path(paths, given, names=("notes",)) == meant
+
+
+@pytest.mark.parametrize(
+    ("mounts", "file", "seen"),
+    [
+        ([Mount(at="/", root=".")], "pipeline/deck.pdf", "/pipeline/deck.pdf"),
+        ([Mount(at="/", root="files")], "files/deck.pdf", "/deck.pdf"),
+        ([Mount(at="/", root="files")], "deck.pdf", None),
+        ([Mount(at="/input", root="pipeline")], "pipeline/a/deck.pdf", "/input/a/deck.pdf"),
+        # the nearest folder names it
+        ([Mount(at="/", root="."), Mount(at="/in", root="pipeline")], "pipeline/deck.pdf", "/in/deck.pdf"),
+        # what another folder covers cannot be seen
+        ([Mount(at="/", root="."), Mount(at="/docs", root="other")], "docs/deck.pdf", None),
+        ([], "deck.pdf", None),
+    ],
+)
+def test_a_file_of_the_workshop_is_found_where_the_tree_shows_it(
+    mounts: list[Mount], file: str, seen: str | None
+) -> None:
+    place = locate_in_workshop(Tree(mounts=tuple(mounts)), file)
+    assert (None if place is None else place.path) == seen
+    assert path_in_tree(Tree(mounts=tuple(mounts)), file) == (seen or file)

@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.kind import CallKind
+from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind
 from llm_do_temporal.policy.shell import WITHOUT_ISOLATION
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))
 TWO = Tree(mounts=(Mount(at="/input", root="a"), Mount(at="/output", root="b")))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.policy.files.attachment_forms import is_taken
-from llm_do_temporal.policy.files.contents import OLE, PDF, UNKNOWN, ZIP, file_doubt, flaw_of, real_type
+from llm_do_temporal.policy.files.attachments import OLE, PDF, UNKNOWN, ZIP, file_doubt, flaw_of, is_taken, real_type
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"

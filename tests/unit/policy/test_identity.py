@@ -8,8 +8,9 @@ import pytest
 
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.groups import CELL_CHARS, CELLS_CHARS, CallGroup, command_shape, group_of
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile, changes_nothing, identity_of, subject_of
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="files"),))
 OTHER = Tree(mounts=(Mount(at="/", root="other"),))
@@ -67,3 +68,220 @@ def test_a_call_that_leaves_all_as_it_is_changes_nothing() -> None:
     assert changes_nothing([SEEN.model_copy(update={"after": "1"})])
     assert not changes_nothing([SEEN])
     assert not changes_nothing([])
+
+
+def use(name: str = "tool.call", **payload: Any) -> CapabilityUse:
+    return CapabilityUse(name=name, payload=payload)
+
+
+def written(path: str, *, tree: Tree = TREE, **more: Any) -> CallGroup:
+    args = {"path": path, "content": "x"} | more
+    return group_of("write_file", args, [use("sandbox.write", path=path, bytes=1)], tree)
+
+
+def command(line: str) -> CallGroup:
+    argv = line.split()
+    return group_of("shell", {"command": line}, [use("proc.exec", argv=argv, cwd="/")], TREE)
+
+
+def called(callee: str, **args: Any) -> CallGroup:
+    return group_of("worker_call", args, [use("worker.call", worker=callee, input="", attachments=[])], TREE)
+
+
+def test_the_keys_of_this_version_stay_as_they_are() -> None:
+    assert written("/notes/a.md").key == "fdd76ef2b86dfee072769170b8a2cf6f"
+    assert command("git push origin main").key == "2162c2d133be33fea6a347f2052b107a"
+    assert called("deck_reader", input="a").key == "3c3847675d5f448a631e65e344358f20"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (written("/notes/a.md"), written("/notes/b.md", content="much more\n" * 50)),
+        (written("/notes/a.md"), written("/notes/./c.md")),
+        (command("git push origin main"), command("git push fork topic")),
+        (command("git push --force origin"), command("git push fork --force")),
+        (command("npm run build a.js"), command("npm run build b.js")),
+        (command("chmod 644 a"), command("chmod 644 b")),
+        (command("docker compose up a"), command("docker compose up b")),
+        (command("git stash push a.md"), command("git stash push b.md")),
+        (command("git commit -m a"), command("git commit -m b")),
+        (command("pytest tests/a.py"), command("pytest tests/b.py")),
+        (command("ls -l /a"), command("ls -l /b")),
+        (command("python build.py a"), command("python build.py b")),
+        (called("deck_reader", input="a"), called("deck_reader", input="b")),
+        (called("deck_reader", input=[1, 2]), called("deck_reader", input=[3])),
+        # another order of the arguments
+        (
+            group_of("move", {"from": "a", "to": "b"}, [use()], TREE),
+            group_of("move", {"to": "c", "from": "d"}, [use()], TREE),
+        ),
+    ],
+)
+def test_equal_calls_are_of_one_group(one: CallGroup, other: CallGroup) -> None:
+    assert one.key == other.key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # files: folder, suffix, and the folder that is really meant
+        (written("/notes/a.md"), written("/done/a.md")),
+        (written("/notes/a.md"), written("/notes/a.sh")),
+        (written("/notes/a.md"), written("/notes/a")),
+        (written("/a.md"), written("/a.md", tree=Tree(mounts=(Mount(at="/", root="other"),)))),
+        (written("/a.md"), written("/../a.md")),
+        # arguments: names and types
+        (written("/a.md"), written("/a.md", mode="x")),
+        (called("deck_reader", input="1"), called("deck_reader", input=1)),
+        (called("deck_reader", input={"a": 1}), called("deck_reader", input={"b": 1})),
+        (called("deck_reader", input=[1]), called("deck_reader", input=["1"])),
+        (called("deck_reader", input=True), called("deck_reader", input=1)),
+        # the callee, the code and the capability
+        (called("deck_reader"), called("deck_writer")),
+        (group_of("sum", {}, [use(sha256="1")], TREE), group_of("sum", {}, [use(sha256="2")], TREE)),
+        (group_of("sum", {}, [use()], TREE), group_of("sum", {}, [use("python.call")], TREE)),
+        (group_of("sum", {}, [use()], TREE), group_of("sub", {}, [use()], TREE)),
+        # commands: program, subcommand, options, what is run by another program
+        (command("git push origin"), command("git status origin")),
+        (command("git push origin"), command("git push --force origin")),
+        (command("rm a.txt"), command("rm -r a.txt")),
+        (command("npm run build"), command("npm run clean")),
+        (command("docker compose up"), command("docker compose down")),
+        (command("git -C repo push"), command("git -C repo status")),
+        (command("python a.py"), command("python b.py")),
+        (command("python -c 1"), command("python -c 2")),
+        (command("sudo git status"), command("sudo git push")),
+        (command("env A=1 true"), command("env A=2 true")),
+        (command("/tmp/git push"), command("git push")),
+        (command("find . -exec true"), command("find / -exec true")),
+        (command("strace ls a"), command("strace rm a")),
+        (command("flock a.lock git status"), command("flock a.lock git push")),
+        (command("busybox-static rm a"), command("busybox-static ls a")),
+        (command("ld-linux-x86-64.so.2 ./a"), command("ld-linux-x86-64.so.2 ./b")),
+        (command("bun a.js"), command("bun b.js")),
+        (command("luajit a.lua"), command("luajit b.lua")),
+        (command("Rscript a.r"), command("Rscript b.r")),
+        (command("awk 1 a.md"), command("awk 2 a.md")),
+    ],
+)
+def test_calls_that_are_not_alike_are_of_two_groups(one: CallGroup, other: CallGroup) -> None:
+    assert one.key != other.key
+
+
+APART = [
+    # what another program runs, wherever it stands
+    ("docker run i a", "docker run i b"),
+    ("docker compose run s a", "docker compose run s b"),
+    ("kubectl exec p -- a", "kubectl exec p -- b"),
+    ("git submodule foreach a", "git submodule foreach b"),
+    ("git bisect run a", "git bisect run b"),
+    ("git rebase --exec a", "git rebase --exec b"),
+    ("tar --to-command=a -x", "tar --to-command=b -x"),
+    ("python a.py -m x", "python a.py -m y"),
+    # code in words
+    ("sqlite3 d a", "sqlite3 d b"),
+    ("psql -c a d", "psql -c b d"),
+    # a subcommand below another one, or behind an option
+    ("git stash drop", "git stash pop"),
+    ("git remote add x", "git remote remove x"),
+    ("git worktree add x", "git worktree remove x"),
+    ("git subtree push", "git subtree pull"),
+    ("git lfs push", "git lfs pull"),
+    ("terraform state rm a", "terraform state show a"),
+    ("terraform workspace delete a", "terraform workspace show a"),
+    ("ip addr del", "ip addr show"),
+    ("docker compose -f f up", "docker compose -f f down"),
+    ("docker buildx imagetools create x", "docker buildx imagetools inspect x"),
+    ("service a stop", "service a status"),
+    # signs that say what is done
+    ("git push a b", "git push a :b"),
+    ("git push a b", "git push a +b"),
+    ("chmod 644 a", "chmod 777 a"),
+    ("chmod -R 644 a", "chmod -R 777 a"),
+    ("sed p a.md", "sed d a.md"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_commands_that_do_two_things_are_of_two_groups(one: str, other: str) -> None:
+    assert command(one).key != command(other).key
+
+
+def test_a_repetition_is_not_equal_to_the_first_time() -> None:
+    again = group_of("shell", {"command": "make"}, [use(REPEAT, argv=["make"], cwd="/")], TREE)
+    assert again.key != command("make").key
+    assert again.title == "may have happened: shell make"
+
+
+@pytest.mark.parametrize(
+    ("group", "title"),
+    [
+        (written("/notes/a.md"), "write_file *.md in /notes"),
+        (command("git push --force origin main"), "shell git push --force"),
+        (called("deck_reader"), "call deck_reader"),
+        (
+            group_of("worker_call", {}, [use("sandbox.read", path="/in/a.pdf", target_worker="reader")], TREE),
+            "share *.pdf in /in with reader",
+        ),
+        (group_of("sum", {}, [use("python.call", tool="sum", sha256="1")], TREE), "sum"),
+        (group_of("limit", {}, [use(LIMIT, of="main")], TREE), "go over a limit"),
+    ],
+)
+def test_a_group_is_called_by_what_its_calls_share(group: CallGroup, title: str) -> None:
+    assert group.title == title
+
+
+def test_short_arguments_are_shown_whole_and_long_ones_never_look_the_same() -> None:
+    one, other = (written("/a.md", content="long " * 100 + end) for end in ("a", "b"))
+    assert written("/a.md").cells == {"path": "/a.md", "content": "x"}
+    assert written("/a.md").is_whole
+    assert one.cells["path"] == "/a.md"
+    assert one.cells["content"].startswith("long long")
+    assert "501 characters" in one.cells["content"]
+    assert one.cells["content"] != other.cells["content"]
+    assert len(one.cells["content"]) <= CELL_CHARS
+    assert not one.is_whole
+
+
+@pytest.mark.parametrize("long", ["buy bread " * 30, "x" * (CELL_CHARS + 1), "\u202e" * 200, "… (1 characters" * 9])
+def test_a_short_text_cannot_pass_for_a_longer_one(long: str) -> None:
+    shown = written("/a.md", content=long).cells["content"]
+    forged = written("/a.md", content=shown)
+    assert forged.cells["content"] not in (shown, long)
+    assert not forged.is_whole
+    again = written("/a.md", content=forged.cells["content"])
+    assert again.cells["content"] not in (shown, forged.cells["content"])
+
+
+def test_many_arguments_take_no_more_room_than_there_is() -> None:
+    args = {f"argument_{number}": "x" * 50 for number in range(100)} | {"n" * 100: 1, "short": 1}
+    group = group_of("tool", args, [use()], TREE)
+    assert sum(len(name) + len(text) for name, text in group.cells.items()) <= CELLS_CHARS
+    assert group.cells["short"] == "1"
+    assert group.left_out == len(args) - len(group.cells) > 90
+    assert "left_out" not in written("/a.md").model_dump()
+    assert not group.is_whole
+
+
+@pytest.mark.parametrize("payload", [{"path": 1}, {"argv": "git"}, {"argv": []}, {"worker": None}, {"argv": [1, None]}])
+def test_a_strange_use_is_no_error(payload: dict[str, Any]) -> None:
+    assert group_of("tool", {}, [use(**payload)], TREE).title.startswith("tool")
+
+
+def test_arguments_however_deep_are_no_error() -> None:
+    value: Any = 1
+    for _ in range(150):
+        value = [{"in": value}]
+    assert group_of("tool", {"value": value}, [use()], TREE).key
+
+
+def test_a_command_shape_is_program_subcommand_and_options() -> None:
+    assert command_shape(["git", "push", "-f", "origin", "--to=x"]) == ["git", "push", "--to", "-f"]
+    assert command_shape(["cp", "a.txt", "b.txt"]) == ["cp"]
+    assert command_shape(["bash", "-c", "true"]) == ["bash", "-c", "true"]
+
+
+def test_a_value_that_ends_like_a_cut_one_is_cut_too() -> None:
+    long = written("/a.md", content="x" * 200).cells["content"]
+    assert written("/a.md", content=long).cells["content"] != long

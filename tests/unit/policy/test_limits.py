@@ -10,8 +10,21 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.budget.ledger import Action, Ledger, Report, opened, raised, settle, with_report
-from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits, agreed_limit, described, limited_by
+from llm_do_temporal.policy.budget import (
+    Action,
+    Amounts,
+    Dimension,
+    Ledger,
+    Limits,
+    Report,
+    agreed_limit,
+    described,
+    limited_by,
+    opened,
+    raised,
+    settle,
+    with_report,
+)
 
 RUN = "r"
 

@@ -10,10 +10,10 @@ from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.backtest.edges import arguments_beside, commands_beside, names_beside, paths_beside
 from llm_do_temporal.policy.backtest.neighbours import Neighbour, neighbours_of
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import AllowEntry
+from llm_do_temporal.policy.kinds.kind import AskedCall
 from llm_do_temporal.policy.shell import ShellPolicy
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.workflow.past_calls import COMMANDS, TREE, asked_to_run, asked_to_write
 
 

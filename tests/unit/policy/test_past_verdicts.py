@@ -16,7 +16,7 @@ from llm_do_temporal.policy.backtest.verdicts import (
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.people.asked_calls import delegation
 from tests.support.workflow.past_calls import asked, asked_to_write
 

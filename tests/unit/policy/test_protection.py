@@ -16,7 +16,7 @@ from llm_do_temporal.policy.files.sandbox import (
     locate,
     root_tree,
 )
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 
 WHOLE = root_tree(WorkshopSandbox(root="."))
 

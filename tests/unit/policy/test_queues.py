@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.models.ids import ModelAlias
+from llm_do_temporal.policy.models import ModelAlias
 from llm_do_temporal.policy.queues import (
     ROLES,
     ProviderKeys,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.errors import AttachmentRefusal, SandboxRefusal
+from llm_do_temporal.policy.files.protection import file_use, judge_path
 from llm_do_temporal.policy.files.sandbox import (
     NO_FILES,
     Mount,
     Tree,
+    check_input_path,
     check_readable,
     check_size,
     check_writable,
     describe_roots,
+    input_place,
+    is_hidden_path,
     join,
     locate,
     locate_all,
@@ -214,3 +220,100 @@ def test_who_may_not_write_somewhere_is_told_where_they_may() -> None:
         check_writable(place, Tree(mounts=(NAMED.mounts[0],)))
     with pytest.raises(SandboxRefusal, match="is read-only; it cannot be written"):
         check_writable(place)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/a.txt", "leads out"),
+        ("../a.txt", "leads out"),
+        ("a/../b.txt", "leads out"),
+        ("", "is no path"),
+        (".", "is no path"),
+        ("a\0b", "is no path"),
+        ("a\ud800", "is no path"),
+        (".llm-do/x", "its own state"),
+        ("a/.LLM-Do/x", "its own state"),
+        (".env", "is hidden"),
+        ("a/.git/config", "is hidden"),
+    ],
+    ids=ascii,
+)
+def test_what_leads_out_or_is_hidden_is_refused(path: str, words: str) -> None:
+    with pytest.raises(AttachmentRefusal, match=words):
+        check_input_path(path)
+
+
+def test_a_path_of_the_workshop_is_a_place_in_it() -> None:
+    place = input_place("./inbox//news.txt")
+    assert (place.relative, place.path, place.mount.root, place.mount.readonly) == (
+        "inbox/news.txt",
+        "inbox/news.txt",
+        ".",
+        True,
+    )
+
+
+@pytest.mark.parametrize(("path", "hidden"), [("a/b.c", False), ("a/.b", True), (".a/b", True), ("a..b", False)])
+def test_a_part_that_begins_with_a_dot_hides_a_path(path: str, hidden: bool) -> None:
+    assert is_hidden_path(path) is hidden
+
+
+TREE = Tree(
+    mounts=(
+        Mount(at="/notes", root="notes", suffixes=(".md",), max_file_bytes=10),
+        Mount(at="/input", root="pipeline", readonly=True),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "refusal"),
+    [
+        # reading wants the suffix, nothing else
+        ("read_file", {"path": "/notes/a.md"}, None),
+        ("read_file", {"path": "/notes/a.pdf"}, "has a suffix that is not allowed here"),
+        ("read_file", {"path": "/input/a.pdf"}, None),
+        # writing wants a writable place, the suffix and the size, in bytes
+        ("write_file", {"path": "/notes/a.md", "content": "ten bytes!"}, None),
+        ("write_file", {"path": "/notes/a.md", "content": "ten bytes!!"}, "has 11 bytes; the limit here is 10"),
+        ("write_file", {"path": "/notes/a.md", "content": "ääääää"}, "has 12 bytes; the limit here is 10"),
+        ("write_file", {"path": "/notes/a.pdf", "content": ""}, "has a suffix that is not allowed here"),
+        ("write_file", {"path": "/input/a.pdf", "content": ""}, "is read-only"),
+        ("write_file", {"path": "/notes", "content": ""}, "is a folder"),
+        # editing wants both; the size is known only with the file
+        ("edit_file", {"path": "/notes/a.md", "old_text": "a", "new_text": "b" * 99}, None),
+        ("edit_file", {"path": "/input/a.pdf", "old_text": "a", "new_text": "b"}, "is read-only"),
+        # a listing is judged by its place alone
+        ("list_files", {"path": "/input/a.pdf"}, None),
+        # outside, whatever the tool
+        ("read_file", {"path": "/a.md"}, "is outside this worker's files"),
+        ("write_file", {"path": "notes/../a.md", "content": ""}, "contains '..'"),
+        ("edit_file", {}, "is outside this worker's files"),
+    ],
+)
+def test_a_path_is_judged_for_what_the_tool_would_do(tool: str, args: dict[str, Any], refusal: str | None) -> None:
+    if refusal is None:
+        assert judge_path(tool, TREE, args).path == args["path"]
+        return
+    with pytest.raises(SandboxRefusal) as refused:
+        judge_path(tool, TREE, args)
+    assert refusal in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "name", "payload"),
+    [
+        ("read_file", {"path": "/notes/a.md"}, "sandbox.read", {"path": "/notes/a.md"}),
+        ("write_file", {"path": "/notes/a.md", "content": "ä"}, "sandbox.write", {"path": "/notes/a.md", "bytes": 2}),
+        (
+            "edit_file",
+            {"path": "/notes/a.md", "old_text": "", "new_text": "abc"},
+            "sandbox.write",
+            {"path": "/notes/a.md", "bytes": 3},
+        ),
+    ],
+)
+def test_a_file_tool_uses_one_capability(tool: str, args: dict[str, Any], name: str, payload: dict[str, Any]) -> None:
+    use = file_use(tool, judge_path(tool, TREE, args), args)
+    assert (use.name, use.payload) == (name, payload)

@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
-from llm_do_temporal.policy.layers.draft import LayerDraft
+from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.rounds.branches import for_git
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.git_branch import BranchOutcome, GitBranch
-from llm_do_temporal.sandbox.layers.git_files import GitFiles, GitRepository
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, Seen, seen
+from llm_do_temporal.policy.layers.merge import for_git
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
+from llm_do_temporal.sandbox.layers.git_branch import GitBranch, GitFiles, GitRepository
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, Seen, seen
 
 ENDED = 77
 KEY = "r1#1-abc@run"
@@ -37,19 +35,19 @@ class Tree:
         command = ["git", *identity, *arguments]
         return subprocess.run(command, cwd=self.top, capture_output=True, text=True, check=True).stdout
 
-    def drafted(self, *work: Callable[[LayerDraft], None]) -> Layer:
+    def drafted(self, *work: Callable[[PlayedDraft], None]) -> Layer:
         with base_files(self.workshop, contents=self.contents) as base:
-            draft = LayerDraft(NO_LAYER, base, EDITOR)
+            draft = PlayedDraft(NO_LAYER, base, EDITOR)
             for one in work:
                 one(draft)
             return for_git(draft.layer())
 
-    def write(self, path: str, text: str, mode: int | None = None) -> Callable[[LayerDraft], None]:
+    def write(self, path: str, text: str, mode: int | None = None) -> Callable[[PlayedDraft], None]:
         return lambda draft: draft.write(path, self.contents.keep(text.encode(), path), mode)
 
     def commit(
         self, layer: Layer, name: str = "review", *, key: str = KEY, repository: GitRepository | None = None
-    ) -> BranchOutcome:
+    ) -> CommittedChanges:
         branch = GitBranch(repository or GitRepository(self.workshop, "files"), name)
         return branch.commit(
             layer, self.contents, key=key, reviewed=layer.digest(), message="1 change\nby a worker", by="Ada\nL"

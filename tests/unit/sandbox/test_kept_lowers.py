@@ -12,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
-from llm_do_temporal.policy.layers.draft import LayerDraft
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.sandbox.layers import kept_lowers
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.kept_lowers import KeptLowers
-from llm_do_temporal.sandbox.layers.overlay import overlay_folders
-from tests.support.workshops.layered import EDITOR, MemoryBlobs
+from llm_do_temporal.sandbox.layers import overlay as kept_lowers
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
+from llm_do_temporal.sandbox.layers.overlay import KeptLowers, overlay_folders
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
 
 NAMES = ("a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "f", "f/a")
 
@@ -71,7 +68,7 @@ def laid_out(layer: Layer, base: BaseFiles, contents: LayerContents, kept: KeptL
     return found
 
 
-def _step(draft: LayerDraft, contents: LayerContents, chance: random.Random) -> None:
+def _step(draft: PlayedDraft, contents: LayerContents, chance: random.Random) -> None:
     path, other = chance.choice(NAMES), chance.choice(NAMES)
     with suppress(EffectFailed, SandboxRefusal):
         match chance.randrange(6):
@@ -93,7 +90,7 @@ def test_what_is_kept_is_what_would_be_written_anew(
 ) -> None:
     chance, contents, layer = random.Random(seed), LayerContents(blobs), NO_LAYER
     for _ in range(25):
-        draft = LayerDraft(layer, base, EDITOR)
+        draft = PlayedDraft(layer, base, EDITOR)
         for _ in range(chance.randrange(3)):
             _step(draft, contents, chance)
         layer = draft.layer()
@@ -103,7 +100,7 @@ def test_what_is_kept_is_what_would_be_written_anew(
 
 def test_a_file_that_is_the_same_is_not_read_again(base: BaseFiles, blobs: CountedBlobs, kept: KeptLowers) -> None:
     contents = LayerContents(blobs)
-    draft = LayerDraft(NO_LAYER, base, EDITOR)
+    draft = PlayedDraft(NO_LAYER, base, EDITOR)
     for number in range(20):
         draft.write(f"new/{number}", contents.keep(f"{number}".encode(), "new"))
     laid_out(draft.layer(), base, contents, kept)
@@ -118,7 +115,7 @@ def test_a_large_layer_is_not_kept(
 ) -> None:
     monkeypatch.setattr(kept_lowers, "MAX_KEPT_BYTES", 10)
     contents = LayerContents(blobs)
-    draft = LayerDraft(NO_LAYER, base, EDITOR)
+    draft = PlayedDraft(NO_LAYER, base, EDITOR)
     draft.write("new", contents.keep(b"more than ten bytes", "new"))
     laid_out(draft.layer(), base, contents, kept)
     assert kept.take("") is None
@@ -126,7 +123,7 @@ def test_a_large_layer_is_not_kept(
 
 def test_only_a_few_are_kept(base: BaseFiles, blobs: CountedBlobs, kept: KeptLowers) -> None:
     contents = LayerContents(blobs)
-    draft = LayerDraft(NO_LAYER, base, EDITOR)
+    draft = PlayedDraft(NO_LAYER, base, EDITOR)
     names = ("one", "two", "three", "four", "five")
     for name in names:
         draft.write(f"{name}/x", contents.keep(b"x", name))

@@ -13,16 +13,12 @@ import pytest
 
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME
-from llm_do_temporal.policy.layers.draft import LayerDraft
+from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from llm_do_temporal.policy.layers.merge import ConflictKind
-from llm_do_temporal.policy.layers.sections import Section
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.commit import LayerCommit
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.disk import Disk
-from llm_do_temporal.sandbox.layers.journal import CommitJournal, CommitOutcome
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, Seen, UnsyncedDisk, seen
+from llm_do_temporal.sandbox.layers.commit import CommitJournal, CommitOutcome, Disk, LayerCommit
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, Seen, UnsyncedDisk, seen
 
 ENDED = 77
 KEY = "r1/review-1"
@@ -107,8 +103,8 @@ def case(tmp_path: Path) -> _Case:
         path.write_text(f"{name} as it was\n" * 3)
     (base / "points").symlink_to("one.txt")
     contents = LayerContents(MemoryBlobs())
-    with base_files(base, contents=contents, kept_bytes=1000) as files:
-        draft = LayerDraft(NO_LAYER, files, EDITOR)
+    with base_files(base, contents=contents) as files:
+        draft = PlayedDraft(NO_LAYER, files, EDITOR)
         for name in ("one.txt", "two.txt", "new/folder/four.txt"):
             draft.write(name, contents.keep(f"{name} as it is now\n".encode() * 5, name))
         draft.change_mode("three.txt", 0o755)

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, SandboxRefusal
-from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer, LayerUpdate, carried
 from llm_do_temporal.policy.layers.changes import accepted
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode, link_node
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.layer import (
+    MAX_RECENT,
+    NO_LAYER,
+    CarriedLayer,
+    Layer,
+    LayerNode,
+    LayerUpdate,
+    carried,
+    link_node,
+)
+from llm_do_temporal.policy.layers.view import LayerDraft
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from tests.support.workshops.layered import EDITOR, FilesInMind, MemoryBlobs, text_file
 
 OLD = "".join(f"line {n}\n" for n in range(30))

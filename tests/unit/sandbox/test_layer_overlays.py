@@ -11,15 +11,12 @@ import pytest
 
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import folder_node, link_node
-from llm_do_temporal.policy.layers.view import LayerView
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, folder_node, link_node
+from llm_do_temporal.policy.layers.view import LayerDraft, LayerView
 from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, SeenFolders, isolated, working_bwrap
-from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.command_folders import UpperReader
+from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from llm_do_temporal.sandbox.layers.overlay import LayerMount, overlay_folders, overlay_problem
-from llm_do_temporal.sandbox.layers.upper import UpperReader
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, ran_over, seen, text_file
 
 HAS_OVERLAYS = overlay_problem(working_bwrap()) is None

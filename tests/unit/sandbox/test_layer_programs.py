@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.layers.changes import accepted, changes_of, joined
+from llm_do_temporal.policy.layers.changes import Section, accepted, changes_of, joined
 from llm_do_temporal.policy.layers.layer import Layer
-from llm_do_temporal.policy.layers.sections import Section
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from llm_do_temporal.sandbox.layers.base_files import base_files
 from llm_do_temporal.sandbox.layers.commit import LayerCommit
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.sandbox.layers.overlay import overlay_problem
 from tests.support.workshops.layer_programs import LayerPlay, in_folder, random_program, random_tree
 from tests.support.workshops.layered import MemoryBlobs, Seen, UnsyncedDisk, as_seen, seen
@@ -54,7 +52,7 @@ def _play(dice: random.Random, folder: Path, seed: int, *, commands: bool) -> No
     before = seen(base)
     contents = LayerContents(MemoryBlobs())
     program = random_program(dice, commands=commands)
-    with base_files(base, contents=contents, kept_bytes=1_000_000) as files:
+    with base_files(base, contents=contents) as files:
         play = LayerPlay(files, contents, folder)
         for operation in program:
             assert play.carry_out(operation) == in_folder(operation, real), (seed, operation, program)

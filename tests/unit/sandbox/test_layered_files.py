@@ -26,19 +26,16 @@ from llm_do_temporal.messages.effects import (
 )
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
-from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.sandbox.layers.base_files import base_files
-from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, LayerUpdate
+from llm_do_temporal.sandbox.changes import MAX_HASHED_BYTES, see_file
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
 from llm_do_temporal.sandbox.listing import list_tree
 from llm_do_temporal.sandbox.openers import FileOpener
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
-from llm_do_temporal.sandbox.seen_files import MAX_HASHED_BYTES, see_file
 from tests.support.workshops.file_tree import WHOLE, assert_failed, assert_refused
 from tests.support.workshops.layer_programs import LayerPlay, in_folder, random_program, random_tree
-from tests.support.workshops.layered import EDITOR, MemoryBlobs, seen
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, seen
 
 TWO_NAMES = Tree(mounts=(Mount(at="/", root="."), Mount(at="/other", root="data")))
 
@@ -68,11 +65,11 @@ class Session:
         asked = ListFilesInput(tree=self.tree, path=path, pattern="**/*", layer=self.work)
         return [entry.path for entry in self._run(self._activities.list_files, asked).files]
 
-    def draft(self, steps: Callable[[LayerDraft], None]) -> None:
+    def draft(self, steps: Callable[[PlayedDraft], None]) -> None:
         """Change the layer as a command would."""
         with base_files(self.workshop, contents=self.contents) as base:
             before = self.contents.whole(self.layer)
-            draft = LayerDraft(before, base, EDITOR)
+            draft = PlayedDraft(before, base, EDITOR)
             steps(draft)
             self.layer = self.layer.updated(self.contents.update_of(self.layer, before, draft.layer()))
 
@@ -256,7 +253,7 @@ def test_random_programs_leave_the_same_files_to_be_seen_as_in_a_real_folder(tmp
         shutil.copytree(base, real, symlinks=True)
         contents = LayerContents(MemoryBlobs())
         program = random_program(dice, commands=False)
-        with base_files(base, contents=contents, kept_bytes=1_000_000) as files:
+        with base_files(base, contents=contents) as files:
             play = LayerPlay(files, contents, tmp_path)
             for operation in program:
                 play.carry_out(operation)

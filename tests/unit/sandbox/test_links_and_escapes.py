@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import os
 import re
+import resource
 import shutil
 import threading
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.messages.effects import ReadFileInput
-from llm_do_temporal.policy.files.sandbox import Mount, WorkerSandbox, WorkshopSandbox, narrow, root_tree
-from llm_do_temporal.sandbox.safe_open import MAX_LINKS, OpenBelow
-from tests.support.workshops.file_tree import Files, assert_failed, assert_refused
+from llm_do_temporal.policy.files.sandbox import Mount, WorkerSandbox, WorkshopSandbox, locate, narrow, root_tree
+from llm_do_temporal.sandbox.changes import see_file
+from llm_do_temporal.sandbox.processes import ProcessSpec, run_program
+from llm_do_temporal.sandbox.safe_open import MAX_LINKS, OpenBelow, WorkshopFolder
+from tests.support.workshops.file_tree import WHOLE, Files, assert_failed, assert_refused
 
 LEADS_OUT = "leads out of this worker's files"
 NOT_THROUGH = "nothing is written through links"
@@ -308,3 +313,64 @@ def test_a_link_that_leads_through_very_many_folders_is_given_up(files: Files) -
     files.put("real/b.txt", "inside")
     (files.workshop / "far.txt").symlink_to("real/../" * 200 + "real/b.txt")
     assert_refused(files.read, "far.txt", says="symbolic link")
+
+
+def open_numbers() -> set[str]:
+    """Return the numbers of the open files of this process; one that is closed meanwhile does not count."""
+    folder = Path("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd")
+    return {one.name for one in folder.iterdir() if os.path.lexists(one)}
+
+
+@contextmanager
+def room_for(files: int) -> Generator[None]:
+    """Let this process open so many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, open_numbers())) + 20, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(files):
+            os.close(taken.pop())
+        yield
+    finally:
+        for one in taken:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+@pytest.mark.parametrize("room", range(12))
+async def test_a_program_that_could_not_be_started_leaves_no_file_open(room: int, *, supervised: bool) -> None:
+    program = ProcessSpec(argv=("true",), folder="/", environment={"PATH": os.defpath}, supervised=supervised)
+    (await run_program(program, timeout_seconds=60)).close()
+    gc.collect()
+    before = open_numbers()
+    with room_for(room), suppress(OSError):
+        (await run_program(program, timeout_seconds=60)).close()
+    # Transports close their files in the next round of the loop.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert open_numbers() == before
+
+
+def failing_with(number: int) -> WorkshopFolder:
+    """A folder in which nothing can be opened."""
+
+    def open_below(_folder: int, _path: str, _flags: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return WorkshopFolder(Path.cwd(), open_below)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EXDEV, errno.ENXIO, errno.ELIBACC])
+def test_a_file_that_cannot_be_read_is_seen_as_none(number: int) -> None:
+    seen = see_file(failing_with(number), locate(WHOLE, "/a.txt"))
+    assert (seen.path, seen.place, seen.sha256, seen.mode) == ("/a.txt", None, None, None)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ESTALE])
+def test_a_file_that_cannot_be_read_for_a_moment_is_not_taken_for_one_that_is_gone(number: int) -> None:
+    with pytest.raises(OSError, match=os.strerror(number)):
+        see_file(failing_with(number), locate(WHOLE, "/a.txt"))

@@ -10,13 +10,11 @@ import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.layers import layer as layer_module
-from llm_do_temporal.policy.layers.draft import LayerDraft
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode, folder_node, link_node
-from llm_do_temporal.sandbox.layers import upper as upper_module
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerNode, folder_node, link_node
+from llm_do_temporal.sandbox.layers import command_folders as upper_module
+from llm_do_temporal.sandbox.layers.command_folders import UpperReader, split_links
 from llm_do_temporal.sandbox.layers.overlay import overlay_folders, write_lower
-from llm_do_temporal.sandbox.layers.upper import UpperReader, split_links
-from tests.support.workshops.layered import EDITOR, kept_text, text_file
+from tests.support.workshops.layered import EDITOR, PlayedDraft, text_file
 from tests.support.workshops.upper_folders import Upper, upper_over_base
 
 
@@ -40,7 +38,7 @@ def test_files_links_and_folders_are_taken_over(upper: Upper) -> None:
         "l": link_node("/etc/passwd"),
         "src/new.py": text_file("new", 0o755),
     }
-    assert layer.entries["a.txt"].base == text_file("a.txt")
+    assert layer.entries["a.txt"].base == text_file("a.txt", kept=False)
 
 
 def test_a_file_that_was_only_copied_up_is_no_change(upper: Upper) -> None:
@@ -67,8 +65,8 @@ def test_nothing_of_the_base_is_left_in_an_opaque_folder(upper: Upper, mark: str
 
 
 def test_an_opaque_folder_hides_what_is_in_the_layer_too(upper: Upper) -> None:
-    draft = LayerDraft(NO_LAYER, upper.base, EDITOR)
-    draft.write("src/layer.py", kept_text("layer"))
+    draft = PlayedDraft(NO_LAYER, upper.base, EDITOR)
+    draft.write("src/layer.py", text_file("layer"))
     upper.opaque("src")
     layer = upper.read(draft.layer())
     assert "src/layer.py" not in layer.changes
@@ -142,7 +140,7 @@ def test_a_file_with_two_names_becomes_two_files_and_both_are_told(upper: Upper)
 
 
 def test_what_a_layer_is_laid_out_as_is_read_back_as_the_same_layer(upper: Upper, tmp_path: Path) -> None:
-    draft = LayerDraft(NO_LAYER, upper.base, EDITOR)
+    draft = PlayedDraft(NO_LAYER, upper.base, EDITOR)
     draft.delete("src/deep")
     draft.write("src/deep", upper.contents.keep(b"a file now", "src/deep"))
     draft.delete("a.txt")
@@ -155,7 +153,7 @@ def test_what_a_layer_is_laid_out_as_is_read_back_as_the_same_layer(upper: Upper
 
 
 def test_a_layer_below_a_mounted_folder_is_laid_out_from_there(upper: Upper, tmp_path: Path) -> None:
-    draft = LayerDraft(NO_LAYER, upper.base, EDITOR)
+    draft = PlayedDraft(NO_LAYER, upper.base, EDITOR)
     draft.write("src/deep/new.py", upper.contents.keep(b"new", "src/deep/new.py"))
     draft.delete("a.txt")
     with overlay_folders(draft.layer(), upper.base, upper.contents, at="src", scratch=tmp_path) as folders:

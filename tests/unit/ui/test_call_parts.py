@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.call_parts import LONG_CHARS, difference, parts_of
 from llm_do_temporal.ui.content.renderer import visible, visible_line
 

@@ -14,7 +14,7 @@ from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.content import group_tables
 from llm_do_temporal.ui.content.group_tables import MOST_RUNS, MOST_WHOLE, GroupTable, read_tables

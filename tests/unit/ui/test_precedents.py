@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.last_answer import own_address
 from llm_do_temporal.ui.content.precedents import MOST_SHOWN, place_of, precedents_of
 from llm_do_temporal.ui.content.tally import answered, with_asked_again, with_one_less, with_one_more

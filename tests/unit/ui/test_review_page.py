@@ -12,7 +12,7 @@ from llm_do_temporal.client.reviews.desk import reviews_of
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.nodes import folder_node, link_node
+from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.people.browser import Page
 from tests.support.people.review_desk import ReviewDesk, review_desk, review_form, step_pairs
 from tests.support.people.signed_in import SCRIPT

@@ -15,8 +15,7 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApp
 from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
-from llm_do_temporal.policy.budget.ledger import Account, Action, Report
-from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits
+from llm_do_temporal.policy.budget import Account, Action, Amounts, Dimension, Limits, Report
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.workflows.run import batch as batch_module
 from llm_do_temporal.workflows.run.batch import MAX_EVENTS, BatchWork

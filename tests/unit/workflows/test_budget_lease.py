@@ -11,8 +11,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
 
 from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.policy.budget.ledger import Action, Report
-from llm_do_temporal.policy.budget.limits import Amounts, Dimension
+from llm_do_temporal.policy.budget import Action, Amounts, Dimension, Report
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle
 from tests.support.workflow.invocations import invocation

@@ -11,8 +11,8 @@ from pydantic_ai.exceptions import ToolFailed
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.experiments.forks import ReusedCall
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Rule, Ruling
-from llm_do_temporal.policy.models.resolution import ModelSources
-from llm_do_temporal.policy.uses import REPEAT, CapabilityUse
+from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.values import REPEAT, CapabilityUse
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord

@@ -15,8 +15,8 @@ from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling, Terms
-from llm_do_temporal.policy.models.resolution import ModelSources
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, PreparedCall, ToolOutcome, ToolQuestion
 from tests.support.workflow.activity_failures import activity_failed

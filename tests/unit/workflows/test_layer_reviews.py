@@ -23,9 +23,9 @@ from llm_do_temporal.messages.reviews import (
     SettledReview,
 )
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
-from llm_do_temporal.policy.layers.carried import CarriedLayer
-from llm_do_temporal.policy.layers.sections import Section
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.layers.changes import Section
+from llm_do_temporal.policy.layers.layer import CarriedLayer
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
 from llm_do_temporal.workflows.tools.layers.review import MOST_ROUNDS, LayerReview, ReviewOutcome
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer

@@ -11,8 +11,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings, Turn
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.sandbox import Tree
-from llm_do_temporal.policy.models.ids import ModelAlias
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.models import ModelAlias, ModelSources
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.workflows.invocation.model_fallback import MOST_HANDOVERS, MOST_TRIES, FallbackChain
 from tests.support.workflow.activity_failures import activity_failed

@@ -30,8 +30,7 @@ from llm_do_temporal.messages.base import (
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.effects import DeskRecord
-from llm_do_temporal.policy.budget.ledger import Action, Report
-from llm_do_temporal.policy.budget.limits import Amounts, Limits
+from llm_do_temporal.policy.budget import Action, Amounts, Limits, Report
 from llm_do_temporal.workflows.run.desk import RunDesk
 from tests.support.workflow.desk_questions import request, write
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle

@@ -48,7 +48,7 @@ from llm_do_temporal.activities.models.provider_batches.departures import NotWan
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import BatchedTurn
-from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, next_look
+from llm_do_temporal.policy.models import PROVIDERS_WITH_BATCHES, next_look
 
 Asked = tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]
 """A whole request: messages, settings, tools."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.offers import OfferedKind
     from llm_do_temporal.messages.approvals import Grant
-    from llm_do_temporal.policy.kinds.grants import KindGrant
+    from llm_do_temporal.policy.kinds.entries import KindGrant
 
 
 async def grants(
@@ -116,7 +116,7 @@ async def chosen_grant(
     from pydantic import ValidationError
 
     from llm_do_temporal.client.offers import read_kinds
-    from llm_do_temporal.policy.kinds.grants import KindGrant
+    from llm_do_temporal.policy.kinds.entries import KindGrant
 
     offers = await read_kinds(client, run, approval)
     if not 1 <= kind <= len(offers):

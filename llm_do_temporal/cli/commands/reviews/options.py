@@ -82,8 +82,7 @@ class ReviewOptions:
 
 def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
     """Return the choice that the options name, but for edits. Blocks; raises DecisionRefused."""
-    from llm_do_temporal.client.reviews.choice import ReviewChoice
-    from llm_do_temporal.client.reviews.parts import check_parts
+    from llm_do_temporal.client.reviews.choice import ReviewChoice, check_parts
 
     accept, reject = _names(review, options.accept), _names(review, options.reject)
     edited = [review.meant(name) for name in options.edit]

@@ -95,7 +95,7 @@ async def review(
 
 async def _as_now(reviews: Sequence[Review], workshop: Path | None) -> list[Review]:
     """Return the reviews with what has changed since they were asked, where the workshop's folder is here."""
-    from llm_do_temporal.client.reviews.staleness import compared
+    from llm_do_temporal.client.reviews.desk import compared
 
     return [await asyncio.to_thread(compared, one, workshop) for one in reviews]
 

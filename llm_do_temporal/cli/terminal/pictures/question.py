@@ -19,7 +19,7 @@ from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, sur
 from llm_do_temporal.cli.terminal.pictures.text_lines import hanging, indented, wrapped
 from llm_do_temporal.cli.text import value_line, visible_line, visible_source
 from llm_do_temporal.client.client import Question
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.ui.content.call_parts import only_adds, tells_all
 
 _INDENT = 4

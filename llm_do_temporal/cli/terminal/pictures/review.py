@@ -14,17 +14,15 @@ from rich.text import Text
 from llm_do_temporal.cli.terminal.pictures.text_lines import indented, wrapped
 from llm_do_temporal.cli.text import name_line, visible_block, visible_line, visible_source
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.contents import Preview, ShownDiff
 from llm_do_temporal.client.reviews.desk import ChangeOrigin
-from llm_do_temporal.client.reviews.review import Review, ReviewChange, ReviewFolder
+from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ReviewFolder, ShownDiff
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.reviews import ChangeCounts, CheckResult
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.changes import LayerChangeKind
-from llm_do_temporal.policy.layers.hunks import Hunk
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind
+from llm_do_temporal.policy.layers.changes import LayerChangeKind, Section
+from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
+from llm_do_temporal.policy.layers.patch import Hunk
 from llm_do_temporal.policy.layers.paths import name_of
-from llm_do_temporal.policy.layers.sections import Section
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.shown_names import shown_name
 

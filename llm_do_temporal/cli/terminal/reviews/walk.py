@@ -19,12 +19,11 @@ from llm_do_temporal.cli.terminal.prompts import Prompter
 from llm_do_temporal.cli.terminal.reviews.edit import edited_text
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.contents import ShownDiff
 from llm_do_temporal.client.reviews.desk import read_origin
-from llm_do_temporal.client.reviews.review import Review, ReviewChange
+from llm_do_temporal.client.reviews.review import Review, ReviewChange, ShownDiff
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.policy.layers.answer import LineComment
-from llm_do_temporal.policy.layers.hunks import Hunk
+from llm_do_temporal.policy.layers.patch import Hunk
 
 _EXPLAINED = """\
   y  accept this part

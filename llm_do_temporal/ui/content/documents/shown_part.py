@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.ui.content.call_parts import Part, tells_all
 from llm_do_temporal.ui.content.documents.diffs import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.documents.document import ReadText, document_of

@@ -10,11 +10,10 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.contents import Preview, ShownDiff
-from llm_do_temporal.client.reviews.review import Review, ReviewChange
+from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
 from llm_do_temporal.policy.layers.answer import LineComment
-from llm_do_temporal.policy.layers.hunks import FileHunks, Hunk, file_hunks
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
+from llm_do_temporal.policy.layers.patch import FileHunks, Hunk, file_hunks
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.ui.content.documents.diffs import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.documents.syntax import language_of

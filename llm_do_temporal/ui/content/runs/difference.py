@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.client.differences.reader import ComparedFile
-from llm_do_temporal.policy.layers.hunks import Hunk, ended_line, file_hunks, line_span
+from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.ui.content.documents.diffs import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.renderer import pretty

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from llm_do_temporal.client.reviews.desk import read_origin
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.layers.nodes import NodeKind
+from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.reviews.choices import change_at, first_choice, number_of

@@ -17,13 +17,12 @@ from starlette.responses import RedirectResponse, Response
 
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.desk import check_answer
+from llm_do_temporal.client.reviews.desk import check_answer, compared
 from llm_do_temporal.client.reviews.review import Review
-from llm_do_temporal.client.reviews.staleness import compared
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS
-from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.last_answer import answered_last
 from llm_do_temporal.ui.content.precedents import Precedents

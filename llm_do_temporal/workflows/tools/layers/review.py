@@ -39,8 +39,8 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.policy.approvals import Judgement, decide
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.sections import CAPABILITIES, Section
-from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.policy.layers.changes import CAPABILITIES, Section
+from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import await_to_its_end, run_activity
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, ToolQuestion

@@ -18,8 +18,7 @@ from llm_do_temporal.messages.activities import JOIN_LAYERS
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.reviews import JoinLayersInput, LayerState, LayerWork
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
-from llm_do_temporal.policy.layers.layer import LayerAuthor
+from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerAuthor, LayerUpdate
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 
 

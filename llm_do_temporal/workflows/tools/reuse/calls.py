@@ -14,7 +14,7 @@ from llm_do_temporal.messages.experiments.forks import RecordedCall, ReuseCallIn
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.reuse.keys import call_key
-from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.tools.gated_tool import ToolOutcome

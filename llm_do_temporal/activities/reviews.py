@@ -7,7 +7,6 @@ the first two only read files and keep blobs, and a commit that was made is not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from temporalio import activity
@@ -30,24 +29,22 @@ from llm_do_temporal.messages.reviews import (
     SettleReviewInput,
 )
 from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer
-from llm_do_temporal.policy.layers.changes import LayerChange
-from llm_do_temporal.policy.layers.hunks import file_hunks
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.policy.layers.nodes import LayerNode, NodeKind
-from llm_do_temporal.policy.layers.review import ReviewManifest, sections_of
-from llm_do_temporal.policy.layers.rounds.branches import for_git, worked_on
-from llm_do_temporal.policy.layers.rounds.rebase import Rebase, rebased
-from llm_do_temporal.policy.layers.rounds.settlement import SectionChoice, Settlement, check_file, settled
-from llm_do_temporal.policy.layers.rounds.words import PathDifference, ReturnedSection, review_words
-from llm_do_temporal.policy.layers.sections import Section
-from llm_do_temporal.sandbox.layers.base_files import TolerantFiles, base_files, folds_names
-from llm_do_temporal.sandbox.layers.commit import LayerCommit, check_sections
-from llm_do_temporal.sandbox.layers.contents import LayerContents
-from llm_do_temporal.sandbox.layers.git_branch import GitBranch, repository_of
-from llm_do_temporal.sandbox.layers.git_files import GitFiles, GitRepository
-from llm_do_temporal.sandbox.layers.journal import CommitOutcome
+from llm_do_temporal.policy.layers.answer import (
+    PathDifference,
+    ReturnedSection,
+    ReviewAnswer,
+    SectionChoice,
+    Settlement,
+    check_file,
+    review_words,
+    settled,
+)
+from llm_do_temporal.policy.layers.changes import LayerChange, ReviewManifest, Section, changed_entry, sections_of
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerNode, is_file
+from llm_do_temporal.policy.layers.merge import Rebase, for_git, rebased, worked_on
+from llm_do_temporal.sandbox.layers.commit import CommitOutcome, LayerCommit, check_sections
+from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files, folds_names
+from llm_do_temporal.sandbox.layers.git_branch import GitBranch, GitFiles, GitRepository, repository_of
 from llm_do_temporal.storage.blobs import BlobStore
 
 MAX_CONFLICTS = 1_000
@@ -147,7 +144,7 @@ class ReviewActivities:
     def _over_files(self, layer: Layer) -> Rebase:
         """Return the layer over the files as they are now, the bytes of both sides kept."""
         with base_files(self._workshop, contents=self._contents) as base:
-            rebase = rebased(layer, TolerantFiles(base), folds=folds_names(base))
+            rebase = rebased(layer, base, folds=folds_names(base))
             return rebase.model_copy(update={"layer": self._contents.with_bases(rebase.layer, base)})
 
     def _over_branch(self, whole: Layer, name: str) -> Rebase:
@@ -155,21 +152,15 @@ class ReviewActivities:
         layer = for_git(whole)
         repository = self._repository()
         files = GitFiles(repository, GitBranch(repository, name).parent(), self._contents, layer.changes)
-        rebase = rebased(layer, TolerantFiles(files))
+        rebase = rebased(layer, files)
         conflicts = {path: f"on the branch: {reason}" for path, reason in rebase.conflicts.items()}
         return rebase.model_copy(update={"conflicts": conflicts})
 
     def _committed_to_branch(self, layer: Layer, asked: CommitChangesInput) -> CommittedChanges:
         check_sections(layer, protection_of(self._workshop), asked.sections, asked.workers)
         branch = GitBranch(self._repository(), asked.branch)
-        outcome = branch.commit(
+        return branch.commit(
             layer, self._contents, key=asked.key, reviewed=asked.digest, message=asked.message, by=asked.by
-        )
-        return CommittedChanges(
-            committed=bool(outcome.commit),
-            paths=len(layer.changes) if outcome.commit else 0,
-            conflicts=outcome.conflicts[:MAX_TOLD],
-            commit=outcome.commit,
         )
 
     def _repository(self) -> GitRepository:
@@ -180,9 +171,9 @@ class ReviewActivities:
         layer = manifest.of(section)
         if answer.changes != layer.digest():
             raise DecisionRefused("the answer is about other changes than those that were shown")
+        changes = layer.changes
         for path in (*answer.hunks, *answer.edits, *(comment.path for comment in answer.comments)):
-            if path not in layer.changes:
-                raise DecisionRefused(f"'{path}' is not among the changes", next_step="Look at the review again.")
+            changed_entry(changes, path)
         if both := sorted(answer.hunks.keys() & answer.edits.keys()):
             raise DecisionRefused(f"'{both[0]}' is accepted by its parts and as edited; choose one of the two")
         return SectionChoice(
@@ -210,9 +201,8 @@ class ReviewActivities:
         return self._contents.edited(path, entry.now, data)
 
     def _carried(self, layer: Layer) -> CarriedLayer:
-        if len(layer.entries) <= MAX_RECENT:
-            return CarriedLayer(recent=layer)
-        return CarriedLayer(manifest=self._contents.manifest_of(layer))
+        whole = CarriedLayer(recent=layer)
+        return CarriedLayer(manifest=self._contents.manifest_of(layer)) if whole.is_long else whole
 
 
 class _Returned:
@@ -230,6 +220,7 @@ class _Returned:
         answer = told.answer
         changes = self._manifest.changes(told.section)
         accepted, left_out = self._settlement.accepted.entries, self._settlement.left_out
+        rest = self._settlement.rest.entries
         return ReturnedSection(
             section=told.section,
             by=told.by,
@@ -238,8 +229,17 @@ class _Returned:
             rejected=tuple(
                 self._name(change) for change in changes if change.path not in accepted and change.path not in left_out
             ),
-            in_part=tuple(self._rest_of(change) for change in changes if self._is_rest(change, chosen)),
-            edited=tuple(self._edit_of(path, node) for path, node in chosen.edited.items() if path in accepted),
+            in_part=tuple(
+                # Its lines are as the proposed file has them.
+                self._shown(path, rest[path].base, rest[path].now)
+                for path in (change.path for change in changes)
+                if path in chosen.in_part and path in rest
+            ),
+            edited=tuple(
+                self._shown(path, self._manifest.layer.entries[path].now, node)
+                for path, node in chosen.edited.items()
+                if path in accepted
+            ),
             left_out=tuple(
                 (self._name(change), self._path(left_out[change.path])) for change in changes if change.path in left_out
             ),
@@ -248,25 +248,9 @@ class _Returned:
             else tuple(one.model_copy(update={"path": self._path(one.path)}) for one in answer.comments),
         )
 
-    def _is_rest(self, change: LayerChange, chosen: SectionChoice) -> bool:
-        return change.path in chosen.in_part and change.path in self._settlement.rest.entries
-
-    def _rest_of(self, change: LayerChange) -> PathDifference:
-        """Return the hunks that were not accepted, with their lines as the proposed file has them."""
-        rest = self._settlement.rest.entries[change.path]
-        return PathDifference(
-            path=self._path(change.path), difference=self._difference(change.path, rest.base, rest.now)
-        )
-
-    def _edit_of(self, path: str, node: LayerNode) -> PathDifference:
-        now = self._manifest.layer.entries[path].now
-        return PathDifference(path=self._path(path), difference=self._difference(path, now, node))
-
-    def _difference(self, path: str, old: LayerNode | None, new: LayerNode | None) -> str:
-        if old is None or new is None or old.blob is None or new.blob is None:
-            return ""
-        hunks = file_hunks(self._contents.read(old, path), self._contents.read(new, path))
-        return "" if hunks is None else hunks.unified()
+    def _shown(self, path: str, old: LayerNode | None, new: LayerNode | None) -> PathDifference:
+        hunks = self._contents.hunks(path, old, new)
+        return PathDifference(path=self._path(path), difference="" if hunks is None else hunks.unified())
 
     def _name(self, change: LayerChange) -> str:
         return f"{' -> '.join(map(self._path, change.paths))} ({change.kind})"
@@ -281,7 +265,7 @@ def _section(manifest: ReviewManifest, section: Section) -> ReviewSection:
         section=section,
         digest=manifest.of(section).digest(),
         counts=ChangeCounts(**kinds),
-        conflicts=_first(manifest.conflicts_of(section)),
+        conflicts=tuple(sorted(manifest.conflicts_of(section)))[:MAX_CONFLICTS],
     )
 
 
@@ -291,9 +275,5 @@ def _files_of(layer: Layer, outcome: CommitOutcome) -> list[CommittedFile]:
     return [
         CommittedFile(path=path, bytes=one.now.bytes, sha256=one.now.sha256, created=one.base is None)
         for path, one in layer.changes.items()
-        if one.now is not None and one.now.kind is NodeKind.FILE and path not in left
+        if is_file(one.now) and path not in left
     ]
-
-
-def _first(paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(paths))[:MAX_CONFLICTS]

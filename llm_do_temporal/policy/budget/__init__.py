@@ -1,1 +1,0 @@
-"""Limits of runs and workers, and the ledger of spending against them."""
