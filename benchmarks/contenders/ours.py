@@ -18,7 +18,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.storage.local import blob_folder
+from llm_do_temporal.storage.blobs import blob_folder
 
 QUEUE = "ours"
 CONTEXT_TOKENS = 50_000

@@ -32,7 +32,7 @@ from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, L
 from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.layers.commit import LayerCommit
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 WRITES = Plan(job="", turns=3, width=10, tool="write_file", keyed=False)
 """30 files of 2 KB, ten in a turn."""

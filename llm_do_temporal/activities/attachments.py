@@ -1,7 +1,8 @@
-"""The activity that takes attachments: looks the files up and keeps their bytes as they are now.
+"""The activities that copy files into the blob store as they are now: attachments, and inputs of scheduled runs.
 
-Owns the facts that the attachment policies judge. What a policy allows is decided in workflow code;
-here only a file too large to be worth copying is refused.
+Owns the facts that the attachment policies judge. What a policy allows is decided in workflow code; here only a file
+too large to be worth copying is refused. How inputs are found, opened and judged is the business of
+`sandbox.input_files`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,16 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
-from llm_do_temporal.messages.activities import FIND_FILES, SNAPSHOT_ATTACHMENTS
-from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
+from llm_do_temporal.messages.activities import FIND_FILES, READ_INPUTS, SNAPSHOT_ATTACHMENTS
+from llm_do_temporal.messages.effects import (
+    AttachedFile,
+    FindFilesInput,
+    FoundFiles,
+    ReadInputs,
+    ReadInputsInput,
+    SnapshotInput,
+    SnapshotResult,
+)
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import (
     Place,
@@ -31,6 +40,7 @@ from llm_do_temporal.policy.files.sandbox import (
 )
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.sandbox.changes import see_file
+from llm_do_temporal.sandbox.input_files import InputReader
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import files_of
 from llm_do_temporal.sandbox.openers import FileOpener
@@ -63,9 +73,15 @@ class AttachmentActivities:
             files = files_of(self._workshop, asked.layer, self._contents)
             for file in asked.files:
                 file, (reader, real) = self._open(files, file, asked.tree, opened)
-                total += _measure(file, reader)
+                size = os.fstat(reader.fileno()).st_size
+                _check_bytes(file, size)
+                total += size
                 if total > asked.max_total_bytes:
-                    raise _too_large(file, total, asked.max_total_bytes)
+                    raise AttachmentRefusal(
+                        f"with '{file.path}' the attachments have {total} bytes; at most {asked.max_total_bytes} are "
+                        "accepted (max_total_bytes)",
+                        next_step="Attach fewer or smaller files.",
+                    )
                 readers.append((file, reader, real))
             return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
 
@@ -163,20 +179,31 @@ def _place(file: AttachedFile) -> Place:
     return place
 
 
-def _measure(file: AttachedFile, reader: BinaryIO) -> int:
-    size = os.fstat(reader.fileno()).st_size
-    _check_bytes(file, size)
-    return size
-
-
 def _check_bytes(file: AttachedFile, size: int) -> None:
     if size == 0:
         raise AttachmentRefusal(f"'{file.path}' is empty; attach a file with content")
     check_size(_place(file), size)
 
 
-def _too_large(file: AttachedFile, total: int, limit: int) -> AttachmentRefusal:
-    return AttachmentRefusal(
-        f"with '{file.path}' the attachments have {total} bytes; at most {limit} are accepted (max_total_bytes)",
-        next_step="Attach fewer or smaller files.",
-    )
+class InputActivities:
+    """Inputs of runs from the files of one workshop."""
+
+    def __init__(self, workshop: Path, blobs: BlobStore) -> None:
+        self._workshop = workshop
+        self._blobs = blobs
+
+    @activity.defn(name=READ_INPUTS.name)
+    def read_inputs(self, asked: ReadInputsInput) -> ReadInputs:
+        """Copy the files into the blob store, and return them as attachments and items.
+
+        Fails with AttachmentRefusal for a file that may not or cannot be attached, and with UsageError for items that
+        a run cannot have. A file of an item that cannot be attached fails that item alone.
+        """
+        with user_errors():
+            return InputReader(self._workshop, asked, self._kept).read()
+
+    def _kept(self, file: BinaryIO, name: str, most: int) -> Attachment:
+        try:
+            return copy_into(self._blobs, file, path=name, max_bytes=most)
+        except BlobTooLarge as error:
+            raise AttachmentRefusal(f"'{name}' grew while it was copied; begin the run again") from error

@@ -9,8 +9,8 @@ from typing import Any
 
 from temporalio import activity
 
+from llm_do_temporal.activities.reuse import ForkRecords
 from llm_do_temporal.activities.runtime.failures import load_errors
-from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_started

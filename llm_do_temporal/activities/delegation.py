@@ -21,7 +21,7 @@ from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.definitions.registry.output_classes import check_output
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_template
-from llm_do_temporal.definitions.workers.places import WorkerPlace, own_candidates
+from llm_do_temporal.definitions.workers.places import own_candidates
 from llm_do_temporal.definitions.workers.template_file import template_place
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker
 from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
@@ -131,13 +131,11 @@ def _check_free_in_layer(files: LayeredFiles, parsed: ParsedWorker, old: OldFile
     for path in own_candidates(place.name):
         if not files.has(path):
             continue
-        if path == str(place.relative) and old is not None and _keys_of(old, place) == parsed.document.value:
-            continue
+        if path == str(place.relative) and old is not None:
+            before = parse_worker(old.data.decode(errors="replace"), place, sha256="")
+            if before.document.value == parsed.document.value:
+                continue
         raise DelegationRefusal(
             f"worker '{place.name}' exists already ({path}); no worker is overwritten",
             next_step="Choose another name, or call the worker that is there.",
         )
-
-
-def _keys_of(old: OldFile, place: WorkerPlace) -> object:
-    return parse_worker(old.data.decode(errors="replace"), place, sha256="").document.value

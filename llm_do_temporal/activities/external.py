@@ -2,13 +2,15 @@
 
 Owns the construction of toolsets from what a worker's file says. A toolset is built for one activity and closed with
 it, so nothing it keeps in memory lasts from one call to the next. Its text is hostile: names, descriptions and
-schemas are checked and bounded here before they enter a history. Secrets are read here, from the variables that a
-worker's file names, and go to the server alone.
+schemas are checked and bounded here before they enter a history. Keywords of a schema that cannot be judged are left
+out; the toolset judges them itself. Secrets are read here, from the variables that a worker's file names, and go to the
+server alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
 import os
@@ -26,17 +28,25 @@ from pydantic_ai.usage import RunUsage
 from temporalio import activity
 from temporalio.client import Client
 
-from llm_do_temporal.activities.external_calls import why_no_answer
-from llm_do_temporal.activities.external_failures import CONNECT_SECONDS, ServerNote, why_unusable
-from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
-from llm_do_temporal.activities.external_schemas import LEFT_OUT, usable_schema
+from llm_do_temporal.activities.external_answers import LEFT_OUT
+from llm_do_temporal.activities.external_failures import (
+    CONNECT_SECONDS,
+    ServerNote,
+    bounded,
+    logged,
+    logged_error,
+    server_stderr,
+    why_no_answer,
+    why_unusable,
+)
 from llm_do_temporal.activities.models.builder import NamedModel
-from llm_do_temporal.activities.runtime.authors import in_own_loop, is_interruption
 from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.threads import in_own_loop, is_interruption
 from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
 from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
+from llm_do_temporal.json_schema import find_schema_problems
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
@@ -52,6 +62,93 @@ from llm_do_temporal.messages.external import (
 from llm_do_temporal.messages.sizes import MAX_DESCRIPTION_CHARS, MAX_EXTERNAL_RESULT_BYTES, MAX_LISTING_BYTES
 from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from llm_do_temporal.tools import ToolCallFailed
+
+_MOST_LEFT_OUT = 20
+_MOST_NESTED = 100
+_NAMED = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
+"""Keywords whose values are schemas by name."""
+_VALUES = ("enum", "const", "default", "examples", "example", "required")
+_TURNED = ("not", "if", "oneOf", "contains", "propertyNames")
+"""Keywords under which a schema that takes more lets the whole take less."""
+_EVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
+
+
+def usable_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str], str | None]:
+    """Return the schema in its usable form, the places of the keywords left out, and the problem that remains.
+
+    The problem is None for a schema that can be used.
+    """
+    usable = cast("dict[str, Any]", _modern(copy.deepcopy(schema), 0))
+    usable.pop("$schema", None)
+    left: list[str] = []
+    while problems := find_schema_problems(usable):
+        path, message = problems[0]
+        if not path or len(left) == _MOST_LEFT_OUT or not _without(usable, list(path)):
+            return usable, left, message
+        left.append(".".join(str(part) for part in path))
+    return usable, left, None
+
+
+def _modern(schema: Any, depth: int) -> Any:
+    """Return a schema with the keywords of older drafts in their present form."""
+    if isinstance(schema, list):
+        return [_modern(one, depth + 1) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict) or depth > _MOST_NESTED:
+        return cast("Any", schema)
+    found: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key in _NAMED and isinstance(value, dict):
+            named = cast("dict[str, Any]", value)
+            found[key] = {name: _modern(one, depth + 2) for name, one in named.items()}
+        else:
+            found[key] = value if key in _VALUES else _modern(value, depth + 1)
+    for exclusive, bound in _BOUNDS:
+        if isinstance(found.get(exclusive), bool) and found.pop(exclusive) and bound in found:
+            found[exclusive] = found.pop(bound)
+    if isinstance(found.get("items"), list):
+        found["prefixItems"] = found.pop("items")
+        if "additionalItems" in found:
+            found["items"] = found.pop("additionalItems")
+    if isinstance(found.get("required"), bool):
+        del found["required"]
+    if isinstance(found.get("id"), str):
+        del found["id"]
+    return found
+
+
+def _forget_evaluated(schema: Any) -> None:
+    """Leave out keywords that depend on what the keywords beside them have found."""
+    if isinstance(schema, dict):
+        for keyword in _EVALUATED:
+            cast("dict[str, Any]", schema).pop(keyword, None)
+
+
+def _without(schema: Any, path: list[Any]) -> bool:
+    """Leave out what stands at the path, so that no value becomes wrong by it; return whether that was possible.
+
+    What stands in a negation, a condition or a choice is left out with that.
+    """
+    path = path[: next((place + 1 for place, part in enumerate(path) if part in _TURNED), len(path))]
+    for part in path[:-1]:
+        _forget_evaluated(schema)
+        if part == "patternProperties":
+            # Names that only the pattern allowed.
+            schema.pop("additionalProperties", None)
+        try:
+            schema = schema[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    _forget_evaluated(schema)
+    last = path[-1]
+    if len(path) > 1 and path[-2] == "properties":
+        schema[last] = {}
+        return True
+    if isinstance(schema, dict) and last in schema:
+        del schema[last]
+        return True
+    return False
+
 
 LISTING_SECONDS = 60
 """Seconds for a toolset to list its tools; it is asked when a worker begins, and the worker waits."""
@@ -225,8 +322,7 @@ def _mcp_client(
     # Imported here: optional, and slow to load for those who have no server.
     from pydantic_ai.mcp import MCPToolset
 
-    from llm_do_temporal.activities.external_programs import Program
-    from llm_do_temporal.activities.external_wire import read_leniently
+    from llm_do_temporal.activities.external_servers import Program, read_leniently
 
     if server.command is None:
         headers = {header: _variable(variable) for header, variable in server.headers_env.items()}
@@ -267,7 +363,8 @@ def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) ->
             warnings.append(f"{known} is not offered: {problem}")
             continue
         if left:
-            warnings.append(f"{known} is offered, its schema without what cannot be checked: {_shown(left)}")
+            places = logged(", ".join(left)[:200])
+            warnings.append(f"{known} is offered, its schema without what cannot be checked: {places}")
         description = bounded((definition.description or "")[:MAX_DESCRIPTION_CHARS])
         asks = definition.kind == "unapproved"
         found.append(ExternalTool(name=name, description=description, parameters=schema, asks=asks))
@@ -280,10 +377,6 @@ def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) ->
     for warning in warnings:
         _log.warning("%s", warning)
     return ExternalTools(toolset=toolset.name, tools=tuple(found), judges_calls=judges_calls, warnings=tuple(warnings))
-
-
-def _shown(places: list[str]) -> str:
-    return logged(", ".join(places)[:200])
 
 
 def _check_size(tools: Tools) -> None:
@@ -349,21 +442,18 @@ async def _called(
         if isinstance(error, LlmDoError) or is_interruption(error):
             raise
         if asked.toolset.server is None:
-            raise _raised(asked, error) from error
+            # Its message may hold paths of the host, or a key.
+            _log.warning("toolset %s failed: %s", asked.toolset.name, logged_error(error))
+            kind = type(_first(error)).__name__
+            raise EffectFailed(
+                f"'{asked.tool}' raised {kind} while it ran: it may have done a part of its work",
+                next_step="The log of the worker service says more.",
+            ) from error
         # The tool itself runs in the server, so what fails here is the way to it or the reading of its answer.
         _log.warning("toolset %s failed in a call: %s", asked.toolset.name, logged_error(error))
         raise OutcomeUnknown(
             f"the server of toolset '{asked.toolset.name}' gave no answer that could be read"
         ) from error
-
-
-def _raised(asked: CallExternalToolInput, error: BaseException) -> EffectFailed:
-    """Return the failure for an exception of a tool's own. Its message may hold paths of the host, or a key."""
-    _log.warning("toolset %s failed: %s", asked.toolset.name, logged_error(error))
-    return EffectFailed(
-        f"'{asked.tool}' raised {type(_first(error)).__name__} while it ran: it may have done a part of its work",
-        next_step="The log of the worker service says more.",
-    )
 
 
 def storable(value: Any) -> Any:

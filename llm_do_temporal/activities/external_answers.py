@@ -14,9 +14,11 @@ import re
 import time
 from typing import Any, cast
 
-from llm_do_temporal.activities.external_output import bounded
+from llm_do_temporal.activities.external_failures import bounded
 from llm_do_temporal.definitions.tools.plain_values import DEEPEST, plain_value
 
+LEFT_OUT = "x-left-out"
+"""Key of a schema that stands for one that could not be read; its value is the reason."""
 MOST_MESSAGE_BYTES = 32 * 1024 * 1024
 """Largest message of a server; results are cut to far less, once they are read."""
 MOST_PROSE_LINES = 10_000

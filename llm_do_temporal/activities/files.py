@@ -1,7 +1,8 @@
-"""The file activities: read, write, edit and list the files of a tree, and say what a change would be.
+"""The file activities: read, write, edit and list the files of a tree, say what a change would be, and join layers.
 
-Scheduled by workflow code once policy has let a file tool do it. The work itself is that of `sandbox.text_files` and
-`sandbox.listing`. All of it may be attempted twice: reading is harmless, and writing the same again changes nothing.
+Scheduled by workflow code once policy has let a file tool do it, or when a child returns. The work itself is that of
+`sandbox.text_files`, `sandbox.listing` and `policy.layers.merge`. All of it may be attempted twice: reading is
+harmless, and writing the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from temporalio import activity
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.messages.activities import (
     EDIT_FILE,
+    JOIN_LAYERS,
     LIST_FILES,
     PREVIEW_EDIT,
     PREVIEW_WRITE,
@@ -28,7 +30,9 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.reviews import JoinedLayers, JoinLayersInput, LayerWork
+from llm_do_temporal.policy.files.sandbox import path_in_tree
+from llm_do_temporal.policy.layers.merge import merged
 from llm_do_temporal.sandbox.changes import SandboxFiles
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import files_of, update_of
@@ -106,3 +110,31 @@ class FileActivities:
 
 def _with_update(change: FileChange, files: SandboxFiles) -> FileChange:
     return change.model_copy(update={"layer": update_of(files)})
+
+
+MAX_TOLD = 50
+"""Most conflicts that are told one by one: they are read by a model, in one result."""
+
+
+class LayerActivities:
+    """Layers of one workshop."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._contents = LayerContents(blobs)
+
+    @activity.defn(name=JOIN_LAYERS.name)
+    def join_layers(self, asked: JoinLayersInput) -> JoinedLayers:
+        """Join what the child has changed since it began with the layer of its caller; of a conflict the caller's side
+        stays. A second attempt comes to the same.
+        """
+        with user_errors():
+            mine = self._contents.whole(asked.mine)
+            merge = merged(mine, self._contents.whole(asked.child), self._contents.whole(asked.fork))
+            return JoinedLayers(
+                update=self._contents.update_of(asked.mine, mine, merge.layer),
+                conflicts=tuple(
+                    f"{path_in_tree(asked.tree, conflict.path)}: {conflict.kind}"
+                    for conflict in merge.conflicts[:MAX_TOLD]
+                ),
+                more=max(0, len(merge.conflicts) - MAX_TOLD),
+            )

@@ -1,7 +1,8 @@
-"""Tells a target outside what happened: one signed POST, tried again by Temporal where that may help.
+"""Activities that the desk of a run schedules: notifications, and news that its history keeps.
 
-Owns how a message is addressed, signed and laid out. Scheduled by the desk of a run. Redirects are not followed, the
-answer's text is not read, and no message of it names an address that stands in a variable.
+A notification is one signed POST, retried by Temporal where that may help. Owns how a message is addressed, signed and
+laid out. Redirects are not followed, the answer's text is not read, and no message of it names an address that is in a
+variable. Words of models and people are plain text in Slack: they ping nobody, have no format, and hold no link.
 """
 
 from __future__ import annotations
@@ -21,13 +22,58 @@ import httpx2
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.activities import NOTIFY
+from llm_do_temporal.messages.activities import NOTIFY, RECORD_AT_DESK
+from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
-from llm_do_temporal.policy.notifications import NotifyTarget, check_target
+from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget, check_target
 from llm_do_temporal.redaction.configured_keys import know_variable
-from llm_do_temporal.redaction.inert_text import inert_value
+from llm_do_temporal.redaction.inert_text import AS_IT_IS, inert_value, plain, slack_text
+
+_TAKEN = {
+    DecisionKind.APPROVE: "approved",
+    DecisionKind.REJECT: "rejected",
+    DecisionKind.MODIFY: "changed and approved",
+}
+
+
+def slack_message(told: Notification) -> dict[str, Any]:
+    """Return the notification as a message for Slack."""
+    headline = _headline(told)
+    content = None if told.content is None else json.dumps(told.content, ensure_ascii=False, indent=1)
+    texts = [headline, told.summary, told.note, content]
+    blocks: list[dict[str, Any]] = [{"type": "section", "text": plain(text)} for text in texts if text]
+    blocks.append({"type": "context", "elements": [plain(_circumstances(told))]})
+    if told.link is not None:
+        button = {"type": "button", "text": plain("Open"), "url": told.link}
+        blocks.append({"type": "actions", "elements": [button]})
+    text = ": ".join(filter(None, (headline, told.summary)))
+    return {"text": slack_text(text), "blocks": blocks, **AS_IT_IS}
+
+
+def _headline(told: Notification) -> str:
+    match told.event:
+        case NotifyEvent.APPROVAL_REQUESTED:
+            return f"{told.worker} asks for approval: {told.tool}"
+        case NotifyEvent.APPROVAL_REMINDER:
+            return f"{told.worker} still waits for approval: {told.tool}"
+        case NotifyEvent.APPROVAL_DECIDED:
+            taken = _TAKEN[told.decision] if told.decision is not None else "decided"
+            return f"{taken} by {told.by or 'somebody'}: {told.tool}"
+        case NotifyEvent.RUN_COMPLETED:
+            how = "is done" if told.items is None else f"has {told.items.with_state('completed')}"
+            return f"{told.worker} {how}"
+        case NotifyEvent.RUN_FAILED:
+            return f"{told.worker} has failed: {told.error}"
+
+
+def _circumstances(told: Notification) -> str:
+    where = " ".join(filter(None, ("run", told.run, told.approval)))
+    until = f"until {told.deadline.isoformat(timespec='minutes')}" if told.deadline else None
+    whom = f"for {', '.join(told.approvers)}" if told.approvers else None
+    return " · ".join(filter(None, (where, told.path, whom, until)))
+
 
 # It tells every address at INFO, and some addresses are secrets.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -158,3 +204,9 @@ def _failure(target: NotifyTarget, what: str, *, passing: bool, later: timedelta
         next_retry_delay=later if passing else None,
         category=ApplicationErrorCategory.BENIGN,
     )
+
+
+@activity.defn(name=RECORD_AT_DESK.name)
+async def record_at_desk(news: DeskRecord) -> DeskRecord:
+    """Return the news as it is: the result of a local activity is in the history, its input is not."""
+    return news

@@ -17,8 +17,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.runtime.authors import contained, is_interruption
 from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.threads import contained, is_interruption
 from llm_do_temporal.callers import run_in_thread, working_for
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
 from llm_do_temporal.definitions.tools.python_modules import importable

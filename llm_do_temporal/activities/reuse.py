@@ -1,25 +1,26 @@
-"""Reuse by forks of what another run has done with files: calls, and what was read.
+"""Reuse by forks of the record of another run: its turns, its calls with files, and what it read.
 
-A recorded call is taken over only where all that it changed can be put into the fork's layer as it is now: a write
-again, an edit where the file is as it was before it, or as it was after it; what a command or a child left in its layer
-where the fork's layer has not changed the same paths in another way.
+A record is read once from the blob store. A recorded call is taken over only where all that it changed can be put into
+the fork's layer as it is now: a write again, an edit where the file is as it was before it, or as it was after it;
+what a command or a child left in its layer where the fork's layer has not changed the same paths in another way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.activities.runtime.records import ForkRecords, chosen
 from llm_do_temporal.errors import EffectFailed, LlmDoError
 from llm_do_temporal.messages.activities import REUSE_CALL
+from llm_do_temporal.messages.batches import item_of
 from llm_do_temporal.messages.delegation import SaveWorkerInput
 from llm_do_temporal.messages.effects import (
     AttachedFile,
@@ -32,7 +33,15 @@ from llm_do_temporal.messages.effects import (
     SnapshotInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.experiments.forks import RecordedCall, RecordedEffect, ReuseCallInput, ReusedCall
+from llm_do_temporal.messages.experiments.forks import (
+    INDEX_VERSION,
+    ForkIndex,
+    RecordedCall,
+    RecordedEffect,
+    RecordedTurn,
+    ReuseCallInput,
+    ReusedCall,
+)
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, join
@@ -43,6 +52,68 @@ from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
 from llm_do_temporal.sandbox.text_files import TextFiles
 from llm_do_temporal.storage.blobs import BlobStore
+
+MOST_RECORDS = 8
+"""Records kept in memory; those used longest ago leave first."""
+Recorded = TypeVar("Recorded", RecordedCall, RecordedTurn)
+
+
+class ForkRecords:
+    """Records in a blob store."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._read = lru_cache(MOST_RECORDS)(self._read_index)
+
+    def index(self, source: ForkSource) -> ForkIndex:
+        """Return the record.
+
+        Raises EffectFailed where it is not there, is of another run or version, or has more than its use allows.
+        """
+        index = self._read(source.index)
+        if index.run != source.run:
+            raise EffectFailed(f"the record '{source.index[:12]}' is not of run '{source.run}'")
+        if source.in_place and (index.loaded is not None or index.reads or index.answers or index.asked):
+            raise EffectFailed(
+                f"the record '{source.index[:12]}' is one for a fork: it has settings, decisions or files of run "
+                f"'{source.run}', and a run that works in place takes none of another",
+                next_step="Fork the run, or try its batch again with `start --retry-failed`.",
+            )
+        return index
+
+    async def turn(self, source: ForkSource, key: str, path: str) -> RecordedTurn | None:
+        """Return the turn with this key, if one is recorded; see `chosen`."""
+        index = await asyncio.to_thread(self.index, source)
+        return chosen(index.turns.get(key, ()), path, index if source.in_place else None)
+
+    def _read_index(self, digest: str) -> ForkIndex:
+        try:
+            index = ForkIndex.model_validate_json(self._blobs.read(digest))
+        except ValidationError as error:
+            raise EffectFailed(
+                f"the blob '{digest[:12]}' is no record of a run", next_step="Fork the run again."
+            ) from error
+        if index.version != INDEX_VERSION:
+            raise EffectFailed(
+                f"the record '{digest[:12]}' has version {index.version}; this is version {INDEX_VERSION}",
+                next_step="Fork the run again.",
+            )
+        return index
+
+
+def chosen(recorded: Sequence[Recorded], path: str, in_place: ForkIndex | None = None) -> Recorded | None:
+    """Return the step of the invocation at this path, else the first; None where there is none.
+
+    `in_place` is the record of a run that goes on in place, None for any other. There only steps of the same item
+    count: what a twin with the same content has done is done for the twin.
+    """
+    if in_place is None:
+        return next((one for one in recorded if one.path == path), recorded[0] if recorded else None)
+    item = item_of(path)
+    before = in_place.items.get(item, item)
+    own = [one for one in recorded if item_of(one.path) == before]
+    return next((one for one in own if one.path == before + path.removeprefix(item)), own[0] if own else None)
+
 
 _FORK, _READ_KEY = "fork", "read_key"
 
@@ -89,7 +160,8 @@ class ReuseActivities:
             return self._joined(effect, layer)
         if effect.activity == "run_command":
             return self._after_command(effect, layer)
-        files = LayeredFiles(self._workshop, _over(work, layer), self._contents)
+        over = work.model_copy(update={"carried": CarriedLayer(recent=layer)})
+        files = LayeredFiles(self._workshop, over, self._contents)
         if effect.activity == "write_file":
             self._write(WriteFileInput.model_validate(effect.request).model_copy(update={"expected": None}), files)
         elif effect.activity == "save_worker":
@@ -141,10 +213,6 @@ class ReuseActivities:
         if merge.conflicts:
             raise EffectFailed(f"'{merge.conflicts[0].path}' is another one here")
         return merge.layer
-
-
-def _over(work: LayerWork, layer: Layer) -> LayerWork:
-    return work.model_copy(update={"carried": CarriedLayer(recent=layer)})
 
 
 class RecordedReads(Interceptor):

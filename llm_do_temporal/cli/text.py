@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.redaction.hidden_characters import made_visible
-from llm_do_temporal.redaction.shown_names import shown_name, shown_value
+from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name, shown_value
 
 PROGRAM = "llm-do-temporal"
 

@@ -19,8 +19,7 @@ from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
-from llm_do_temporal.redaction.hidden_characters import made_visible
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name
 
 
 async def list_reviews(service: DoorService, who: Principal, run: str) -> list[ReviewHead]:

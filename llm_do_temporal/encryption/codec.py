@@ -28,7 +28,7 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from llm_do_temporal.encryption.keys import Key, KeyRing, key_ring, wrong_key
+from llm_do_temporal.encryption.keys import KeyRing, key_ring, wrong_key
 from llm_do_temporal.errors import KeyMismatch
 
 ENCODING = b"binary/encrypted"
@@ -42,7 +42,7 @@ class EncryptionCodec(PayloadCodec):
 
     def __init__(self, ring: KeyRing) -> None:
         self.ring = ring
-        self._passes: Callable[[Payload], bool] = _nothing
+        self._passes: Callable[[Payload], bool] = lambda _payload: False
 
     def without(self, passes: Callable[[Payload], bool]) -> Self:
         """Return a copy of this codec whose `encode` leaves the payloads open for which `passes` is true.
@@ -61,7 +61,11 @@ class EncryptionCodec(PayloadCodec):
     def encrypted(self, payload: Payload) -> Payload:
         """Return the payload encrypted with the first key, whichever payload it is; as it is without any key."""
         key = self.ring.first
-        return payload if key is None else _encrypted(payload, key)
+        if key is None:
+            return payload
+        nonce = os.urandom(NONCE_BYTES)
+        data = AESGCM(key.for_payloads).encrypt(nonce, payload.SerializeToString(), key.id.encode())
+        return Payload(metadata={"encoding": ENCODING, KEY_ID: key.id.encode()}, data=nonce + data)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See PayloadCodec. Raises KeyMismatch."""
@@ -79,19 +83,9 @@ class EncryptionCodec(PayloadCodec):
         raise wrong_key(key_id)
 
 
-def _nothing(_payload: Payload) -> bool:
-    return False
-
-
 def is_encrypted(payload: Payload) -> bool:
     """Whether the payload is an encrypted one."""
     return payload.metadata.get("encoding") == ENCODING
-
-
-def _encrypted(payload: Payload, key: Key) -> Payload:
-    nonce = os.urandom(NONCE_BYTES)
-    data = AESGCM(key.for_payloads).encrypt(nonce, payload.SerializeToString(), key.id.encode())
-    return Payload(metadata={"encoding": ENCODING, KEY_ID: key.id.encode()}, data=nonce + data)
 
 
 def lacks_key(error: BaseException | None) -> bool:

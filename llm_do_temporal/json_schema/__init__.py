@@ -5,10 +5,9 @@ values may both be a stranger's, so nothing here is looked up anywhere, patterns
 work is counted: a value that would take too much of it has a problem, the same on every replay.
 """
 
-from llm_do_temporal.json_schema.near_values import read_value
-from llm_do_temporal.json_schema.normal_form import normalised
-from llm_do_temporal.json_schema.steps import MAX_STEPS, Steps, UnusableSchema
+from llm_do_temporal.json_schema.patterns import MAX_STEPS, Steps, UnusableSchema
 from llm_do_temporal.json_schema.validation import check_schema, find_problems, find_schema_problems, schema_problems
+from llm_do_temporal.json_schema.values import normalised, read_value
 
 __all__ = [
     "MAX_STEPS",

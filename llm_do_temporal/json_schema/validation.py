@@ -1,24 +1,384 @@
-"""Validation of values against schemas, and of schemas against the rules for schemas."""
+"""Validation of values against schemas, and of schemas against the rules for schemas.
+
+Keywords are those of the `jsonschema` package, each with its work counted. Keywords that would run Python's regular
+expressions, or compare everything with everything, are done here. Nothing is fetched, whatever a reference names, and a
+`$schema` inside a schema chooses nothing.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
-from typing import Any, cast
+from itertools import islice, pairwise
+from typing import Any, TypeAlias, cast
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match  # pyright: ignore[reportUnknownVariableType]
+from jsonschema.exceptions import (
+    ValidationError,
+    best_match,  # pyright: ignore[reportUnknownVariableType]
+)
+from jsonschema.validators import create  # pyright: ignore[reportUnknownVariableType]
 from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
+from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
-from llm_do_temporal.json_schema.keywords import validator_of
-from llm_do_temporal.json_schema.patterns import Patterns
-from llm_do_temporal.json_schema.shapes import Path, is_too_large_written_out, patterns_of, reference_problem
-from llm_do_temporal.json_schema.steps import MAX_STEPS, Steps, TooMuchWork, UnusableSchema, metered, weigh
+from llm_do_temporal.json_schema.patterns import (
+    MAX_STEPS,
+    Patterns,
+    Steps,
+    TooMuchWork,
+    UnusableSchema,
+    meter,
+    metered,
+    weigh,
+)
+from llm_do_temporal.policy.evaluations.scores import EvaluatorProblem
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_WRITTEN_OUT = 50_000
+"""Values, with each reference replaced by its target: some providers are given a schema in that form."""
+_OF_VALUES = frozenset({"enum", "const", "default", "examples", "example"})
+_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def parts_of(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield every object in a schema that may be a schema itself, with its path, in the order of the text."""
+    pending: list[tuple[Path, Any, bool]] = [((), schema, False)]
+    while pending:
+        path, node, is_by_name = pending.pop()
+        if isinstance(node, list):
+            items = list(enumerate(cast("list[Any]", node)))
+            pending.extend(((*path, place), item, False) for place, item in reversed(items))
+        elif isinstance(node, dict):
+            known = cast("dict[str, Any]", node)
+            if not is_by_name:
+                yield path, known
+            pending.extend(
+                ((*path, key), value, not is_by_name and key in _BY_NAME)
+                for key, value in reversed(known.items())
+                if is_by_name or key not in _OF_VALUES
+            )
+
+
+def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
+    """Yield every pattern in a schema, with its path."""
+    for path, part in parts_of(schema):
+        pattern, by_name = part.get("pattern"), part.get("patternProperties")
+        if isinstance(pattern, str):
+            yield (*path, "pattern"), pattern
+        if isinstance(by_name, dict):
+            for name in cast("dict[str, Any]", by_name):
+                yield (*path, "patternProperties", name), name
+
+
+def reference_problem(schema: Any) -> tuple[Path, str] | None:
+    """Return the first reference that leads out of the schema or nowhere, or None. Nothing is fetched."""
+    references = [
+        (path, key, part[key])
+        for path, part in parts_of(schema)
+        for key in _REFERENCES
+        if isinstance(part.get(key), str)
+    ]
+    if not references:
+        return None
+    root = DRAFT202012.create_resource(schema)
+    base = root.id() or ""
+    registry = Registry[Any]().with_resource(base, root).crawl()
+    for path, key, reference in references:
+        resolver, node = registry.resolver(base), schema
+        for step in path:
+            node = node[step]
+            # What `$id` names is the place that references in it begin at.
+            if _has_id(node):
+                resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
+        try:
+            resolver.lookup(reference)
+        except (Unresolvable, ValueError, LookupError, AttributeError):
+            return (*path, key), (
+                f"'{key}: {ascii(reference)[1:-1][:120]}' leads nowhere in this schema; write what it names under "
+                "'$defs' and refer to '#/$defs/NAME'; nothing is fetched"
+            )
+    return None
+
+
+def _has_id(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
+
+
+def is_too_large_written_out(schema: dict[str, Any]) -> bool:
+    """Return whether references that name each other make a small schema huge."""
+    count = 0
+    pending: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    while pending:
+        node, within = pending.pop()
+        count += 1
+        if count > MAX_WRITTEN_OUT:
+            return True
+        if isinstance(node, list):
+            pending.extend((item, within) for item in cast("list[Any]", node))
+        elif isinstance(node, dict):
+            known = cast("dict[str, Any]", node)
+            reference = known.get("$ref")
+            if isinstance(reference, str) and reference not in within:
+                pending.append((_target_of(schema, reference), within | {reference}))
+            # What is only named counts where it is named.
+            skipped = ("$defs", "definitions") if node is schema else ()
+            pending.extend((value, within) for key, value in known.items() if key not in skipped)
+    return False
+
+
+def _target_of(schema: Any, reference: str) -> Any:
+    node = schema
+    for step in reference.removeprefix("#").split("/")[1:]:
+        node = (
+            cast("dict[str, Any]", node).get(step.replace("~1", "/").replace("~0", "~"))
+            if isinstance(node, dict)
+            else None
+        )
+    return node
+
+
+Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
+_SHOWN = 10
+_FOLLOWED = ("$ref", "$dynamicRef")
+_REFERENCE_STEPS = 5
+_SEARCH_STEPS = 15
+_ERROR_STEPS = 3
+_MOST_INTEGER = 2**63
+
+
+def validator_of(schema: Any, patterns: Patterns) -> Any:
+    """Return a validator whose work is counted and that looks nothing up."""
+    # Any other registry, no one at all included, would fetch what a reference names.
+    return _Bounded(schema, registry=Registry[Any](), format_checker=cast("Any", patterns))
+
+
+def _counted(name: str, keyword: Keyword) -> Keyword:
+    def run(validator: Any, given: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        now = meter()
+        now.enter()
+        try:
+            now.steps.spend(1 + _listed(name, given))
+            for error in keyword(validator, given, instance, schema) or ():
+                # Its message has both written out.
+                now.steps.spend(_ERROR_STEPS + now.weight(instance) + now.weight(given))
+                yield error
+        finally:
+            now.leave()
+
+    return run
+
+
+def _listed(name: str, given: Any) -> int:
+    """Return the steps of a keyword that goes through its whole argument, whatever the value is."""
+    if name in _FOLLOWED:
+        # All that is not written as a path is looked for in the whole schema.
+        is_path = given == "#" or given.startswith("#/")
+        return _REFERENCE_STEPS + (given.count("/") if is_path else _SEARCH_STEPS * meter().searched)
+    if name in ("enum", "const"):
+        return meter().weight(given)
+    return len(cast("Collection[Any]", given)) // 8 if isinstance(given, list | dict) else 0
+
+
+def _applicable(schema: Any) -> Iterable[tuple[str, Any]]:
+    meter().steps.spend(1 + len(schema) // 8)
+    return cast("Mapping[str, Any]", schema).items()
+
+
+def _found(validator: Any, pattern: str, text: str) -> bool:
+    # The one thing that is handed on to the validators of all parts of a schema; formats are not checked.
+    return cast("Patterns", validator.format_checker).found(pattern, text, meter().steps)
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not _found(validator, pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        for name, value in cast("dict[str, Any]", instance).items():
+            if _found(validator, pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    values = cast("dict[str, Any]", instance)
+    meter().steps.spend(len(values) // 8)
+    extras = [
+        name for name in values if name not in known and not any(_found(validator, one, name) for one in patterns)
+    ]
+    if isinstance(allowed, dict):
+        for name in extras:
+            yield from validator.descend(values[name], allowed, path=name)
+    elif not allowed and extras and patterns:
+        listed = ", ".join(repr(one) for one in sorted(patterns)[:_SHOWN])
+        verb = "does" if len(extras) == 1 else "do"
+        yield ValidationError(f"{_names(extras)} {verb} not match any of the regexes: {listed}")
+    elif not allowed and extras:
+        verb = "was" if len(extras) == 1 else "were"
+        meter().steps.spend(len(known) // 8)
+        allows = f"; allowed are {_names(known)}" if known else ""
+        yield ValidationError(f"Additional properties are not allowed ({_names(extras)} {verb} unexpected){allows}")
+
+
+def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not wanted or not isinstance(instance, list):
+        return
+    items = cast("list[Any]", instance)
+    meter().steps.spend(2 * len(items) + 12 * meter().weight(items))
+    # Sorted and not hashed: numbers can be chosen so that all their hashes are one.
+    keys = sorted(_key(item) for item in items)
+    if any(first == second for first, second in pairwise(keys)):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _key(value: Any) -> str:
+    """Return a text that equal JSON values share: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, dict):
+        known = cast("dict[str, Any]", value)
+        return "{" + ",".join(f"{name!r}:{_key(known[name])}" for name in sorted(known)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(_key(item) for item in cast("list[Any]", value)) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return hex(int(value))
+    return hex(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+
+
+def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    values = cast("dict[str, Any]", instance)
+    seen = _evaluated(validator, values, schema, _own_properties)
+    extras = [
+        name for name in values if name not in seen and next(validator.descend(values[name], allowed), None) is not None
+    ]
+    if extras:
+        verb = "was" if len(extras) == 1 else "were"
+        yield ValidationError(f"Unevaluated properties are not allowed ({_names(extras)} {verb} unexpected)")
+
+
+def _unevaluated_items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, list):
+        return
+    items = cast("list[Any]", instance)
+    seen = _evaluated(validator, items, schema, _own_items)
+    extras = [
+        place
+        for place, item in enumerate(items)
+        if place not in seen and next(validator.descend(item, allowed), None) is not None
+    ]
+    if extras:
+        verb = "was" if len(extras) == 1 else "were"
+        yield ValidationError(f"Unevaluated items are not allowed (at {_names(extras)} {verb} unexpected)")
+
+
+def _own_properties(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        yield from instance
+    yield from (name for name in instance if name in schema.get("properties", {}))
+    for pattern in schema.get("patternProperties", {}):
+        yield from (name for name in instance if _found(validator, pattern, name))
+
+
+def _own_items(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if "items" in schema or "unevaluatedItems" in schema:
+        yield from range(len(instance))
+    yield from range(min(len(instance), len(schema.get("prefixItems", []))))
+    if "contains" in schema:
+        fitting = validator.evolve(schema=schema["contains"])
+        yield from (place for place, item in enumerate(instance) if fitting.is_valid(item))
+
+
+def _evaluated(
+    validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], Iterator[Any]], *, is_top: bool = True
+) -> set[Any]:
+    """Return the names, or the positions, of the value that any part of the schema judges."""
+    now = meter()
+    if not isinstance(schema, dict):
+        return set()
+    known = cast("dict[str, Any]", schema)
+    if is_top:
+        # What is looked for is what the rest of the schema leaves over.
+        known = {key: value for key, value in known.items() if key not in ("unevaluatedProperties", "unevaluatedItems")}
+    now.enter()
+    try:
+        now.steps.spend(1 + len(instance) // 8 + len(known) // 8)
+        seen = set(own(validator, instance, known))
+        for key in (key for key in _FOLLOWED if key in known):
+            reference = known[key]
+            now.steps.spend(_listed(key, reference))
+            resolved = validator._resolver.lookup(reference)
+            inner = validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
+            seen |= _evaluated(inner, instance, resolved.contents, own, is_top=False)
+        for part in _parts_in_force(validator, instance, known):
+            seen |= _evaluated(validator, instance, part, own, is_top=False)
+    finally:
+        now.leave()
+    return seen
+
+
+def _parts_in_force(validator: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
+    for key in ("allOf", "anyOf", "oneOf"):
+        for part in schema.get(key, ()):
+            if next(validator.descend(instance, part), None) is None:
+                yield part
+    if isinstance(instance, dict):
+        names = cast("dict[str, Any]", instance)
+        yield from (part for name, part in schema.get("dependentSchemas", {}).items() if name in names)
+    if "if" in schema:
+        holds = next(validator.descend(instance, schema["if"]), None) is None
+        yield from (schema[key] for key in (("if", "then") if holds else ("else",)) if key in schema)
+
+
+def _names(extras: Collection[Any]) -> str:
+    listed = ", ".join(repr(one) for one in sorted(extras)[:_SHOWN])
+    return listed if len(extras) <= _SHOWN else f"{listed} and {len(extras) - _SHOWN} more"
+
+
+def _is_integer(_checker: Any, value: Any) -> bool:
+    """Return whether a value is an integer, of which 3.0 is one. A float beyond 64 bits is an estimate, and is none."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < _MOST_INTEGER
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_OWN: dict[str, Keyword] = {
+    "additionalProperties": _additional_properties,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "unevaluatedItems": _unevaluated_items,
+    "unevaluatedProperties": _unevaluated_properties,
+    "uniqueItems": _unique_items,
+}
+_THEIRS = {name: keyword for name, keyword in Draft202012Validator.VALIDATORS.items() if name != "format"}
+_Bounded: Any = create(
+    meta_schema=cast("Any", Draft202012Validator.META_SCHEMA),
+    validators=cast("Any", {name: _counted(name, keyword) for name, keyword in {**_THEIRS, **_OWN}.items()}),
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+    applicable_validators=cast("Any", _applicable),
+)
+
+
+def _evolve(self: Any, **changes: Any) -> Any:
+    # The package would choose another class for a part that has a `$schema`, and that one counts nothing.
+    given = {"registry": self._registry, "format_checker": self.format_checker, "_resolver": self._resolver}
+    return _Bounded(**{"schema": self.schema, **given, **changes})
+
+
+_Bounded.evolve = _evolve
+
 
 _MAX_PROBLEMS = 100
 _MAX_MESSAGE_CHARS = 300
@@ -171,3 +531,31 @@ def _place(path: Any) -> str:
 def _shortened(text: str) -> str:
     """Return a text of at most 300 characters: a message begins with the value and ends with what is wrong with it."""
     return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:140]} … {text[-157:]}"
+
+
+class BoundedMatchers:
+    """Judge of texts and values for evaluators. Each raises EvaluatorProblem where it cannot judge."""
+
+    def found(self, pattern: str, text: str) -> bool:
+        """Return whether the regular expression matches any part of the text."""
+        try:
+            return _compiled_alone(pattern).found(pattern, text, Steps())
+        except (UnusableSchema, TooMuchWork) as error:
+            raise EvaluatorProblem(str(error)) from error
+
+    def schema_problems(self, schema: Mapping[str, Any], value: Any) -> list[str]:
+        """Return the problems of a value with a JSON Schema, a line each."""
+        try:
+            return find_problems(schema, value)
+        except UnusableSchema as error:
+            raise EvaluatorProblem(f"its schema cannot be used: {error}") from error
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return why a regular expression cannot be used; None for a usable one."""
+    return _compiled_alone(pattern).problem(pattern)
+
+
+@lru_cache(maxsize=64)
+def _compiled_alone(pattern: str) -> Patterns:
+    return Patterns([pattern])

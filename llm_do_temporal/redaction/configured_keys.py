@@ -17,7 +17,7 @@ import re
 import sys
 import traceback
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +28,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from llm_do_temporal.environment import KEY_FILE_VARIABLE
 from llm_do_temporal.policy.models import begins_like_key, looks_like_key
+from llm_do_temporal.redaction.hidden_characters import each_text
 
 SHORTEST_CHARS = 8
 _CUT_FROM_CHARS = 16
@@ -132,15 +133,7 @@ def remove_keys(text: str) -> str:
 
 def without_keys(value: Any) -> Any:
     """Return a value like those of JSON with no keys in any of its texts and names."""
-    if isinstance(value, str):
-        return remove_keys(value)
-    if isinstance(value, Mapping):
-        given = cast("Mapping[Any, Any]", value)
-        return {without_keys(name): without_keys(inner) for name, inner in given.items()}
-    if isinstance(value, list | tuple):
-        inner = [without_keys(one) for one in cast("Iterable[Any]", value)]
-        return inner if isinstance(value, list) else tuple(inner)
-    return value
+    return each_text(value, remove_keys)
 
 
 def guard_logging() -> None:

@@ -7,10 +7,10 @@ error that would come again is final. Used by the worker service, beneath whatev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 from llm_do_temporal.messages.sizes import FAILURE_CHARS, MAX_CAUSES, TRACE_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys, without_keys
-from llm_do_temporal.redaction.hidden_characters import cut, without_halves
+from llm_do_temporal.redaction.hidden_characters import cut, each_text, without_halves
 
 _DETERMINISTIC = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of Python that come again whenever the same work is done."""
@@ -47,7 +47,7 @@ def _sendable(exception: BaseException) -> ApplicationError:
     if isinstance(exception, ApplicationError):
         return ApplicationError(
             without_halves(exception.message),
-            *(_texts(detail, without_halves) for detail in exception.details),
+            *(each_text(detail, without_halves) for detail in exception.details),
             type=exception.type,
             non_retryable=exception.non_retryable,
             next_retry_delay=exception.next_retry_delay,
@@ -73,7 +73,7 @@ def clean_failure(failure: Failure) -> None:
     """Take the values of keys out of a failure and of its causes, and cut what is too long for a history."""
     left = MAX_CAUSES
     while True:
-        failure.message = _clean_text(failure.message)
+        failure.message = cut(remove_keys(failure.message[:_SEARCHED_CHARS]), FAILURE_CHARS)
         failure.stack_trace = remove_keys(failure.stack_trace[-_SEARCHED_CHARS:])[-TRACE_CHARS:]
         for payload in _payloads(failure):
             _clean(payload)
@@ -83,22 +83,6 @@ def clean_failure(failure: Failure) -> None:
             failure.ClearField("cause")
             return
         failure, left = failure.cause, left - 1
-
-
-def _clean_text(text: str) -> str:
-    return cut(remove_keys(text[:_SEARCHED_CHARS]), FAILURE_CHARS)
-
-
-def _texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a value like those of JSON with all of its texts changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        given = cast("dict[Any, Any]", value)
-        return {_texts(name, change): _texts(inner, change) for name, inner in given.items()}
-    if isinstance(value, list):
-        return [_texts(inner, change) for inner in cast("list[Any]", value)]
-    return value
 
 
 def _payloads(failure: Failure) -> Iterator[Payload]:
@@ -117,5 +101,5 @@ def _clean(payload: Payload) -> None:
     if len(text) <= FAILURE_CHARS and remove_keys(text) == text:
         return
     # Value by value: what is left of an escape sequence would make the whole unreadable.
-    cleaned = without_keys(_texts(json.loads(text), lambda one: one[:_SEARCHED_CHARS]))
-    payload.data = json.dumps(_texts(cleaned, lambda one: cut(one, FAILURE_CHARS)), separators=(",", ":")).encode()
+    cleaned = without_keys(each_text(json.loads(text), lambda one: one[:_SEARCHED_CHARS]))
+    payload.data = json.dumps(each_text(cleaned, lambda one: cut(one, FAILURE_CHARS)), separators=(",", ":")).encode()

@@ -3,7 +3,8 @@
 Text on which a chat program would act is written as security reports write addresses: `[@]channel`,
 `https[:]//evil[.]com`. Every change can be seen, nothing is taken away, and nothing that is invisible is put in.
 Receivers differ in the text they act on (Slack's `<!channel>`, `@everyone`, Markdown's `[x](…)`, bare addresses), so
-this knows all their forms. Names of files stay as they are, as far as they end like files do.
+this knows all their forms. Names of files stay as they are, as far as they end like files do. Text for Slack is cut in
+pieces that it shows as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from llm_do_temporal.redaction.hidden_characters import made_visible
+from llm_do_temporal.redaction.hidden_characters import hidden_marks, made_visible, written_out
 
 _AT = "@\uff20\ufe6b"
 """Sign in front of a name, as it is and in other widths."""
@@ -71,3 +72,45 @@ def _dead_dot(found: re.Match[str]) -> str:
     ending, end = found[1].rstrip("_-").lower(), found.end() + len(found[1])
     is_file = ending in _FILES and found.string[end : end + 1] not in tuple("/:?#\\" + _DOTS)
     return found[0] if is_file else f"[{found[0]}]"
+
+
+MAX_TEXT_CHARS = 2_000
+"""Most characters of one text as it is sent; Slack refuses a message with more than 3,000 in one."""
+AS_IT_IS: dict[str, Any] = {
+    "mrkdwn": False,
+    "parse": "none",
+    "link_names": False,
+    "unfurl_links": False,
+    "unfurl_media": False,
+}
+"""Options by which Slack looks for no format, names or addresses in the text above the blocks."""
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def slack_text(text: str) -> str:
+    """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
+    (shown,), is_whole = slack_texts(text, 1)
+    return shown if is_whole else f"{shown}…"
+
+
+def slack_texts(text: str, most: int) -> tuple[list[str], bool]:
+    """Return the text in pieces that Slack shows as they are, at most so many, and whether this is all of it."""
+    pieces = [""]
+    for char, hidden in hidden_marks(inert(text)):
+        shown = _ESCAPED.get(char) or (written_out(char) if hidden and char != "\n" else char)
+        if len(pieces[-1]) + len(shown) >= MAX_TEXT_CHARS:
+            if len(pieces) == most:
+                return pieces, False
+            pieces.append("")
+        pieces[-1] += shown
+    return pieces, True
+
+
+def plain(text: str) -> dict[str, Any]:
+    """Return the text as an object of Slack's that knows no format."""
+    return plain_piece(slack_text(text))
+
+
+def plain_piece(piece: str) -> dict[str, Any]:
+    """Return a piece of `slack_texts` as an object of Slack's that knows no format."""
+    return {"type": "plain_text", "text": piece, "emoji": False}

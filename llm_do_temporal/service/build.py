@@ -29,29 +29,23 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
-from llm_do_temporal.activities.attachments import AttachmentActivities
-from llm_do_temporal.activities.commands.checks import CheckActivities
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.attachments import AttachmentActivities, InputActivities
+from llm_do_temporal.activities.commands.shell import CheckActivities, ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
-from llm_do_temporal.activities.desk import record_at_desk
 from llm_do_temporal.activities.evaluations.cases import EvaluationActivities, ReadCase
 from llm_do_temporal.activities.external import ExternalActivities
-from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.activities.inputs import InputActivities
-from llm_do_temporal.activities.layers import LayerActivities
+from llm_do_temporal.activities.files import FileActivities, LayerActivities
+from llm_do_temporal.activities.models.batched_turns import BatchTimes
 from llm_do_temporal.activities.models.conversations import ConversationActivities
-from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes
 from llm_do_temporal.activities.models.turns import TurnStore
-from llm_do_temporal.activities.notifications import notify
+from llm_do_temporal.activities.notifications import notify, record_at_desk
 from llm_do_temporal.activities.python_tools import PythonToolActivities
-from llm_do_temporal.activities.reuse import RecordedReads, ReuseActivities
+from llm_do_temporal.activities.reuse import ForkRecords, RecordedReads, ReuseActivities
 from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
-from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
-from llm_do_temporal.activities.runtime.moved_files import stand_in
-from llm_do_temporal.activities.runtime.records import ForkRecords
-from llm_do_temporal.activities.runtime.spans import SpanInterceptor
+from llm_do_temporal.activities.runtime.failures import stand_in
+from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, SpanInterceptor
 from llm_do_temporal.definitions.workshop.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring

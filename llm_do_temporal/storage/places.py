@@ -17,8 +17,7 @@ from llm_do_temporal.definitions.workshop.blob_settings import ENDPOINT_KEYS, Bl
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.storage.blobs import ManagedBlobStore
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, ManagedBlobStore, blob_folder
 
 BLOBS_VARIABLE = "LLM_DO_BLOBS_URL"
 CLIENT_PATIENCE = timedelta(seconds=8)

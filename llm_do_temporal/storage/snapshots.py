@@ -178,32 +178,23 @@ def snapshot_host_files(
     left = max_total_bytes
     for path in paths:
         shown = path.name if were_sent else str(path)
-        attachment = _snapshot_host_file(path, shown, blobs, (left, max_total_bytes), look)
+        try:
+            with _open_host_file(path, shown) as file:
+                if os.fstat(file.fileno()).st_size > left:
+                    raise BlobTooLarge(f"more than {left} bytes")
+                attachment = copy_into(blobs, file, path=path.name, max_bytes=left, look=look)
+        except BlobTooLarge as error:
+            raise UsageError(
+                f"the file '{shown}' is too large to attach: all files together may have {max_total_bytes} bytes",
+                next_step="Attach fewer or smaller files.",
+            ) from error
+        except UnreadableFile as error:
+            raise UsageError(f"the file '{shown}' cannot be read: {error.strerror}") from error
+        if attachment.bytes == 0:
+            raise UsageError(f"the file '{shown}' is empty; attach one with content")
         left -= attachment.bytes
         attachments.append(attachment)
     return tuple(attachments)
-
-
-def _snapshot_host_file(
-    path: Path, shown: str, blobs: BlobStore, bounds: tuple[int, int], look: Look | None
-) -> Attachment:
-    """Copy one file; `bounds` are the bytes that it may have, and those that all may have together."""
-    left, max_total_bytes = bounds
-    try:
-        with _open_host_file(path, shown) as file:
-            if os.fstat(file.fileno()).st_size > left:
-                raise BlobTooLarge(f"more than {left} bytes")
-            attachment = copy_into(blobs, file, path=path.name, max_bytes=left, look=look)
-    except BlobTooLarge as error:
-        raise UsageError(
-            f"the file '{shown}' is too large to attach: all files together may have {max_total_bytes} bytes",
-            next_step="Attach fewer or smaller files.",
-        ) from error
-    except UnreadableFile as error:
-        raise UsageError(f"the file '{shown}' cannot be read: {error.strerror}") from error
-    if attachment.bytes == 0:
-        raise UsageError(f"the file '{shown}' is empty; attach one with content")
-    return attachment
 
 
 def _open_host_file(path: Path, shown: str) -> BinaryIO:

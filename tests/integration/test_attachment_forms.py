@@ -21,7 +21,7 @@ from llm_do_temporal.client.record.story import Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
 from tests.support.dialects.answers import asks, says

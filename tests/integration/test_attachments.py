@@ -13,7 +13,7 @@ from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to, generic_delegation, tool_results

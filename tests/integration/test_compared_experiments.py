@@ -13,7 +13,7 @@ import yaml
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call

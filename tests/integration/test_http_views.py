@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.storage.local import blob_folder
+from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person, program
 from tests.support.doors.scheduled import made, triggered

@@ -19,8 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
-from llm_do_temporal.activities.runtime import heartbeats
-from llm_do_temporal.activities.runtime.heartbeats import LATE, HeartbeatInterceptor
+from llm_do_temporal.activities.runtime import interceptors as heartbeats
+from llm_do_temporal.activities.runtime.interceptors import LATE, HeartbeatInterceptor
 
 Wait = Callable[[WorkflowHandle[Any, Any], int], Awaitable[None]]
 """What an attempt does before it may begin, given its workflow and its number."""

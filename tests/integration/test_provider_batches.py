@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes
+from llm_do_temporal.activities.models.batched_turns import BatchTimes
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.views.live_text import WAITS, read_tail

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable
 from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.testing import call, scripted

@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.activities.models.reuse.turn_keys import key_of_conversation, key_of_offer
+from llm_do_temporal.activities.models.conversations import key_of_conversation, key_of_offer
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.scripts import shown_digest
 from llm_do_temporal.errors import LlmDoError

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from tests.support.providers.provider import FakeProvider, Text, fixed
 from tests.support.runs.place import Place

@@ -11,8 +11,7 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.activities import notifications as notifying
-from llm_do_temporal.activities.notifications import notify
-from llm_do_temporal.activities.slack import slack_message
+from llm_do_temporal.activities.notifications import notify, slack_message
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification, NotifyInput

@@ -17,12 +17,12 @@ import pytest
 from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, flaw_of_pdf, text_of
+from llm_do_temporal.activities.models.attachments import MAX_ATTACHED_CHARS, flaw_of_pdf, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
 from llm_do_temporal.offline.seen import SeenRequest
 from llm_do_temporal.pdf import reader as pdf_reading
 from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.ui.content.attachments import pages_alone
 from tests.support.patience import PATIENCE_SECONDS, eventually

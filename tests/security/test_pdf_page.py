@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 
 from llm_do_temporal.pdf.reader import HELPER
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.ui.pages.attachments import (
     PDFS_AT_ONCE,
     _pages,  # pyright: ignore[reportPrivateUsage] - the door itself needs a run

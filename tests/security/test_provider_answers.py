@@ -21,7 +21,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAM_BYTES, final_when_too_large
 from llm_do_temporal.activities.models.builder import NamedModel, build_model
-from llm_do_temporal.activities.models.pricing import priced
+from llm_do_temporal.activities.models.usage import priced
 from llm_do_temporal.errors import RunFailed
 from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.runs.place import Place

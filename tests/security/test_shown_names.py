@@ -19,7 +19,7 @@ from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.groups import CallGroup
-from llm_do_temporal.redaction.shown_names import KnownNames, shown_name, shown_value
+from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer
 from llm_do_temporal.ui.content.titles import entry_title
 from tests.support.people.review_desk import review_desk

@@ -13,7 +13,7 @@ import pytest
 
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.doors.slack_workspace.channel import MAX_FILE_BYTES, SlackFailed
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

@@ -16,7 +16,7 @@ from llm_do_temporal.client.embedded.processes import spawn
 from llm_do_temporal.client.embedded.server import HostInfo, embedded_server, locked, state_folder, write_host_info
 from llm_do_temporal.client.embedded.single_file import single_file_workshop
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.private_files import check_database, close_to_others, faults, mend_modes, write_private
 
 OTHERS = 0o077

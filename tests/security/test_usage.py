@@ -13,10 +13,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.usage import RequestUsage
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.models.live_text import pause_streams
-from llm_do_temporal.activities.models.pricing import priced
+from llm_do_temporal.activities.models.streams import pause_streams
 from llm_do_temporal.activities.models.turns import TurnModel
-from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
+from llm_do_temporal.activities.models.usage import MAX_TOKENS, counted, priced
 from llm_do_temporal.cli.output import usage_json
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.budget import Usage as Spent

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from llm_do_temporal.activities.commands.ground import Ground
+from llm_do_temporal.activities.commands.grounds import Ground
 from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed

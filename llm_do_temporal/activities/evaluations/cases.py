@@ -21,7 +21,7 @@ from llm_do_temporal.activities.evaluations.starts import case_start, judge_requ
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import in_own_thread
 from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.json_schema.matchers import BoundedMatchers
+from llm_do_temporal.json_schema.validation import BoundedMatchers
 from llm_do_temporal.messages.activities import COLLECT_RESULTS, JUDGE_CASE, PREPARE_CASE, SCORE_CASE
 from llm_do_temporal.messages.experiments.evaluations import (
     CaseReading,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.activities.python_tools import without_host_folders
-from llm_do_temporal.activities.runtime.authors import contained, is_interruption
+from llm_do_temporal.activities.runtime.threads import contained, is_interruption
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_functions import describe_exception
 from llm_do_temporal.definitions.tools.python_modules import importable

@@ -20,9 +20,9 @@ from llm_do_temporal.activities.models.answer_repairs import (
     repaired_body,
     repaired_events,
     repairs_of,
+    with_escaped_line_ends,
 )
-from llm_do_temporal.activities.models.error_bodies import status_of
-from llm_do_temporal.activities.models.server_events import with_escaped_line_ends
+from llm_do_temporal.activities.models.failures import status_of
 from llm_do_temporal.activities.runtime.failures import as_failure, causes_of
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel

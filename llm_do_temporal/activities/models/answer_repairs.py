@@ -3,14 +3,16 @@
 Called by the hook that counts what an HTTP client reads. It keeps one choice of an answer, gives calls and items ids
 of their own, adds text that came in no delta, names a reason where an answer is incomplete, and gives fields that can
 be read in one way only the form that the protocol has. Fields that nobody needs for the answer, such as a usage that
-cannot be read, are left out. What needs no repair is passed on byte for byte.
+cannot be read, are left out. What needs no repair is passed on byte for byte. Events of streams are read as the
+standard of server-sent events says: lines end with CR LF, CR or LF only, and the text is UTF-8.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Protocol, cast, get_args
@@ -18,8 +20,86 @@ from typing import Any, Protocol, cast, get_args
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from llm_do_temporal.activities.models.endings import meaning
-from llm_do_temporal.activities.models.server_events import EventReader, ServerEvent, in_utf8
+from llm_do_temporal.activities.models.answers import meaning
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_ALSO_LINE_ENDS = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029", "\u0085".encode(): b"\\u0085"}
+"""Characters at which Python ends lines and neither JSON nor a stream does, with their escapes in JSON."""
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """Event with data; `name` is empty for an event without one."""
+
+    name: bytes
+    data: bytes
+
+    def written(self) -> bytes:
+        """Return the event in lines that every library reads alike."""
+        lines = [b"data: " + line for line in with_escaped_line_ends(self.data).split(b"\n")]
+        return b"\n".join([b"event: " + self.name, *lines] if self.name else lines) + b"\n\n"
+
+
+class EventReader:
+    """Reader of one stream, piece by piece."""
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        """Pieces of the line that has no end yet."""
+        self._after_cr = False
+        self._name = b""
+        self._data: list[bytes] = []
+        self._is_json = False
+        """Whether the rest is bare JSON: an answer in one piece, or an error, in a body that calls itself a stream."""
+
+    def read(self, piece: bytes) -> Iterator[ServerEvent | bytes]:
+        """Yield the events that end in a piece; bare JSON comes as bytes, with its lines as they are."""
+        if self._after_cr:
+            piece = piece.removeprefix(b"\n")
+        self._after_cr = piece.endswith(b"\r") or (self._after_cr and not piece)
+        first, *others = _LINE_END.split(piece)
+        self._line.append(first)
+        for other in others:
+            yield from self._take(b"".join(self._line))
+            self._line = [other]
+
+    def rest(self) -> Iterator[ServerEvent | bytes]:
+        """Yield what the end of the stream leaves without an empty line behind it."""
+        yield from self._take(b"".join(self._line))
+        yield from self._event()
+
+    def _take(self, line: bytes) -> Iterator[ServerEvent | bytes]:
+        self._is_json = self._is_json or line.lstrip()[:1] in (b"{", b"[")
+        if self._is_json:
+            yield from self._event()
+            yield line + b"\n"
+            return
+        field, _, value = line.partition(b":")
+        if not line:
+            yield from self._event()
+        elif field == b"event":
+            self._name = value.removeprefix(b" ")
+        elif field == b"data":
+            self._data.append(value.removeprefix(b" "))
+
+    def _event(self) -> Iterator[ServerEvent]:
+        data, name = b"\n".join(self._data), self._name
+        self._data, self._name = [], b""
+        if data.strip():
+            yield ServerEvent(name, in_utf8(data))
+
+
+def in_utf8(data: bytes) -> bytes:
+    """Return a text in UTF-8, with U+FFFD in the place of what is none."""
+    return data.decode("utf-8", "replace").encode()
+
+
+def with_escaped_line_ends(data: bytes) -> bytes:
+    """Return JSON without the characters that a library takes for the end of a line."""
+    for character, escape in _ALSO_LINE_ENDS.items():
+        data = data.replace(character, escape)
+    return data
+
 
 Json = dict[str, Any]
 _PREFIXES = {"message": "msg", "reasoning": "rs"}
@@ -82,18 +162,16 @@ def _plain_envelope(answer: Json, kind: str) -> Json:
     return _with_time(answer, "created")
 
 
+_TIME = TypeAdapter(datetime)
+
+
 def _with_time(answer: Json, key: str) -> Json:
     """Return an answer; a time of it that is none before the year 10000 is left out, which libraries write as 0."""
     try:
-        _time().validate_python(answer.get(key) or 0)
+        _TIME.validate_python(answer.get(key) or 0)
     except ValidationError:
         return {**answer, key: 0}
     return answer
-
-
-@cache
-def _time() -> TypeAdapter[datetime]:
-    return TypeAdapter(datetime)
 
 
 def _plain_choice(choice: Json) -> Json:
@@ -240,11 +318,9 @@ class ResponseRepairs:
             return [*self._rest(event, event.get("item_id"), event.get("content_index"), event.get("text")), event]
         if kind in ("response.completed", "response.incomplete"):
             return self._end(event)
-        return (
-            [{**event, "response": _with_time(_object(event["response"]), "created_at")}]
-            if "response" in event
-            else [event]
-        )
+        if "response" in event:
+            event = {**event, "response": _with_time(_object(event["response"]), "created_at")}
+        return [event]
 
     def _item(self, event: Json, kind: str, place: Any) -> list[Json]:
         item = _object(event.get("item"))
@@ -377,15 +453,19 @@ def _with_reason(response: Json) -> Json:
 def _known_items() -> frozenset[str]:
     from openai.types.responses import ResponseOutputItem
 
-    kinds = get_args(get_args(ResponseOutputItem)[0])
-    return frozenset(name for kind in kinds for name in get_args(kind.model_fields["type"].annotation))
+    return _types_in(ResponseOutputItem)
 
 
 @cache
 def _known_blocks() -> frozenset[str]:
     from anthropic.types.beta import BetaContentBlock
 
-    kinds = get_args(get_args(BetaContentBlock)[0])
+    return _types_in(BetaContentBlock)
+
+
+def _types_in(union: Any) -> frozenset[str]:
+    """Return the values of the field `type` of the classes in an annotated union."""
+    kinds = get_args(get_args(union)[0])
     return frozenset(name for kind in kinds for name in get_args(kind.model_fields["type"].annotation))
 
 
@@ -421,9 +501,8 @@ def _is_readable(name: str, value: Any) -> bool:
 def _with_usage(message: Json) -> Json:
     """Return a message of Anthropic; one without a usage that can be read counts no tokens."""
     usage = _object(message.get("usage"))
-    counted = {
-        key: usage.get(key) if isinstance(usage.get(key), int) else 0 for key in ("input_tokens", "output_tokens")
-    }
+    keys = ("input_tokens", "output_tokens")
+    counted = {key: usage[key] if isinstance(usage.get(key), int) else 0 for key in keys}
     return message if usage == {**usage, **counted} and usage else {**message, "usage": {**usage, **counted}}
 
 
@@ -449,6 +528,5 @@ def _object(given: Any) -> Json:
 
 def _objects(given: Any) -> list[Json]:
     """Return the objects of a list; none of anything else."""
-    return (
-        [_object(one) for one in cast("list[Any]", given) if isinstance(one, dict)] if isinstance(given, list) else []
-    )
+    items = cast("list[Any]", given) if isinstance(given, list) else []
+    return [_object(one) for one in items if isinstance(one, dict)]

@@ -1,24 +1,114 @@
-"""Form of a model's answer before it enters a history.
+"""Form of a model's answer before it enters a history: its end, its texts, its calls.
 
-Called by the wrapper that sends model turns. An answer that cannot be kept would be asked for again and
-again, at full price; so half characters are replaced, and a tool call that is too large becomes one that
-says so, which the gate refuses with a text for the model.
+Called by the wrapper that sends model turns. An answer that cannot be kept would be requested again and again, at full
+price: half characters are replaced, and a call that is too large, was cut, or holds a number that JSON does not have
+becomes one that the gate refuses with a text for the model. Adapters know the finish reasons of their own protocol;
+gateways and local servers send many others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any, cast
 
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ModelResponsePart, ToolCallPart
-from pydantic_core import PydanticSerializationError
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    FinishReason,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_core import PydanticSerializationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
+from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED
 from llm_do_temporal.policy.files.encodings import whole_characters
 from llm_do_temporal.policy.models import CUT, cut_reason
+from llm_do_temporal.redaction.hidden_characters import cut, each_text
+
+_NOT_LETTERS = re.compile(r"[^a-z]+")
+_SIGNS: tuple[tuple[FinishReason, tuple[str, ...]], ...] = (
+    (
+        "error",
+        (
+            *("error", "fail", "abort", "cancel", "interrupt", "disconnect", "timeout", "timedout", "malformed"),
+            *("insufficient", "unavailable", "overload", "incomplete", "inprogress", "queued", "unexpected", "toomany"),
+            "missing",
+        ),
+    ),
+    ("length", ("length", "maxtoken", "maxoutput", "maxnewtoken", "tokenlimit", "context", "truncat")),
+    (
+        "content_filter",
+        (
+            "filter",
+            "safety",
+            "sensitive",
+            "blocked",
+            "blocklist",
+            "prohibited",
+            "recitation",
+            "moderation",
+            "guardrail",
+        ),
+    ),
+)
+"""Pieces of words in the finish reasons of servers, by what they mean; the first that fits decides."""
+_EXACT: dict[str, FinishReason] = {"load": "error", "other": "error"}
+"""Reasons whose word is also a piece of others."""
+NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
+"""Finish reasons that say nothing, the last one of Google's protocol.
+
+A stream has no end then. A whole answer is taken as whole, as its body has an end of its own."""
+_REASON_CHARS = 60
+"""Longest reason of a server that an error quotes."""
+
+
+def with_known_end(answer: ModelResponse) -> ModelResponse:
+    """Return the answer, with a finish reason that means a cut in the project's words.
+
+    An answer that its provider will go on with has no end yet. Raises UnexpectedModelBehavior for one that its server
+    broke off, or that lacks the calls it announces.
+    """
+    if answer.state == "suspended":
+        return answer
+    sent = (answer.provider_details or {}).get("finish_reason")
+    reason = answer.finish_reason or (meaning(sent) if isinstance(sent, str) else None)
+    if reason is None and isinstance(sent, str) and (answer.provider_name or "").startswith("google"):
+        # Its reasons are all named, and each but STOP is for an answer that is not whole.
+        reason = None if sent == "STOP" or sent in NO_REASON else "error"
+    if reason == "error" and not _is_slip(answer, sent):
+        words = cut(sent, _REASON_CHARS) if isinstance(sent, str) else reason
+        raise UnexpectedModelBehavior(f"its server broke it off, with the finish reason '{words}'")
+    if reason == "tool_call" and not any(isinstance(part, BaseToolCallPart) for part in answer.parts):
+        raise UnexpectedModelBehavior("it ends with tool calls, and has no tool call")
+    return replace(answer, finish_reason=reason)
+
+
+def _is_slip(answer: ModelResponse, sent: object) -> bool:
+    """Return whether the model made a call that its provider could not read, and said nothing else.
+
+    The model is told so in its next turn: asked the same again, it would often do the same.
+    """
+    has_words = any(isinstance(part, TextPart) and part.content.strip() for part in answer.parts)
+    return isinstance(sent, str) and "call" in _NOT_LETTERS.sub("", sent.lower()) and not has_words
+
+
+def meaning(sent: str) -> FinishReason | None:
+    """Return what a server's reason means; None: nothing that is known, or that the answer is whole."""
+    plain = _NOT_LETTERS.sub("", sent.lower())
+    if plain in _EXACT:
+        return _EXACT[plain]
+    return next((reason for reason, signs in _SIGNS if any(sign in plain for sign in signs)), None)
+
 
 _TEXTS = ("args", "content", "tool_name", "tool_call_id", "id", "signature", "provider_details")
 """Fields of parts that a provider fills in."""
@@ -30,12 +120,11 @@ _NAME_CHARS = 500
 
 def with_whole_characters(answer: ModelResponse) -> ModelResponse:
     """Return the answer without half a character, which many functions that read a text do not take."""
-    details = whole_value(answer.provider_details)
-    return replace(answer, parts=[_whole_part(part) for part in answer.parts], provider_details=details)
-
-
-def _whole_part(part: ModelResponsePart) -> ModelResponsePart:
-    return replace(part, **{name: whole_value(getattr(part, name)) for name in _TEXTS if hasattr(part, name)})
+    parts = [
+        replace(part, **{name: whole_value(getattr(part, name)) for name in _TEXTS if hasattr(part, name)})
+        for part in answer.parts
+    ]
+    return replace(answer, parts=parts, provider_details=whole_value(answer.provider_details))
 
 
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
@@ -101,11 +190,128 @@ def _short(name: Any) -> str | None:
 
 def whole_value(value: Any) -> Any:
     """The value with the halves of a character that follow each other joined, and every other half replaced."""
-    if isinstance(value, str):
-        return whole_characters(value)
-    if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
-        return {whole_value(key): whole_value(inner) for key, inner in items}
-    if isinstance(value, list):
-        return [whole_value(inner) for inner in cast("list[Any]", value)]
-    return value
+    return each_text(value, whole_characters)
+
+
+_MAX_NAME_CHARS = 64
+"""Longest name of a tool that all providers take."""
+_MAX_ID_CHARS = 40
+"""Longest id of a call that all providers take."""
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_BETWEEN = re.compile(r"<\|[^|>]*\|?>?|[^A-Za-z0-9_-]+")
+"""Separators of the words of a name: special tokens of a model's template, and all that no name has."""
+_LEAST, _MOST = -(2**63), 2**64 - 1
+"""Integers that are taken: all of 64 bits, with a sign or without."""
+
+
+def call_ids(messages: Iterable[ModelMessage]) -> set[str]:
+    """Return the ids of all calls of a conversation."""
+    answers = (message for message in messages if isinstance(message, ModelResponse))
+    return {call.tool_call_id for answer in answers for call in _calls(answer)}
+
+
+def with_plain_calls(
+    answer: ModelResponse, parameters: ModelRequestParameters, taken: Collection[str]
+) -> ModelResponse:
+    """Return the answer with plain calls; `taken` are the ids of calls of earlier turns."""
+    offered = {tool.name for tool in (*parameters.function_tools, *parameters.output_tools)}
+    ids = {*taken, *(call.tool_call_id for call in _calls(answer) if not isinstance(call, ToolCallPart))}
+    items: set[str] = set()
+    parts: list[ModelResponsePart] = []
+    for part in _bounded(answer.parts):
+        if isinstance(part, ToolCallPart):
+            name, own = plain_name(part.tool_name, offered), _plain_id(part.tool_call_id, ids)
+            item = None if part.id in items else part.id
+            part = replace(part, tool_name=name, tool_call_id=own, id=item, args=plain_args(part))
+            ids.add(own)
+            items.update({item} if item else ())
+        parts.append(part)
+    return replace(answer, parts=parts)
+
+
+def plain_name(name: str, offered: Collection[str]) -> str:
+    """Return the name of the offered tool that a call means; a plain name of no offered tool where it means none."""
+    if name in offered:
+        return name
+    plain = _NOT_PLAIN.sub("_", name.strip())
+    if plain in offered:
+        return plain
+    meant = {word for word in _BETWEEN.split(name) if word in offered}
+    if len(meant) == 1:
+        return meant.pop()
+    plain = plain[:_MAX_NAME_CHARS] or "unnamed"
+    return f"no_{plain}"[:_MAX_NAME_CHARS] if plain in offered else plain
+
+
+def odd_number(value: Any) -> str | None:
+    """Return a description of a number in the value that JSON, or a program that reads it, does not have; None: no such
+    number."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left.extend(cast("dict[Any, Any]", one).values())
+        elif isinstance(one, list):
+            left.extend(cast("list[Any]", one))
+        elif isinstance(one, float) and not isfinite(one):
+            return f"{one}, a number that JSON does not have"
+        elif isinstance(one, int) and not _LEAST <= one <= _MOST:
+            return f"an integer of {one.bit_length()} bits; at most 64 are taken"
+    return None
+
+
+def _calls(answer: ModelResponse) -> Iterator[BaseToolCallPart]:
+    """Return all calls, those of server-side tools included."""
+    return (part for part in answer.parts if isinstance(part, BaseToolCallPart))
+
+
+def _plain_id(given: str | None, taken: Collection[str]) -> str:
+    plain = _NOT_PLAIN.sub("_", given or "")[:_MAX_ID_CHARS] or "call"
+    found, number = plain, 1
+    while found in taken:
+        number += 1
+        found = f"{plain[: _MAX_ID_CHARS - 8]}_{number}"
+    return found
+
+
+def plain_args(part: ToolCallPart) -> Any:
+    """Return the arguments; where they hold a number that cannot be taken, a text that says so.
+
+    JSON may write half a character as an escape. It is replaced, as in arguments that come as a value.
+    """
+    args = whole_value(part.args)
+    try:
+        value = from_json(args) if isinstance(args, str) else args
+    except ValueError:
+        args = value = _with_whole_escapes(args)
+    odd = odd_number(value)
+    if odd is None:
+        # A call without arguments: some servers write them as null.
+        return "{}" if value is None and isinstance(args, str) else args
+    return f"Not carried out: the arguments hold {odd}. Call again with another number, or with a text."
+
+
+def _with_whole_escapes(args: str) -> Any:
+    """Return arguments whose only fault is half a character as a value; all others as they are."""
+    try:
+        value = json.loads(args) if "\\u" in args else None
+    except (ValueError, RecursionError):
+        return args
+    return whole_value(value) if isinstance(value, dict) else args
+
+
+def _bounded(parts: Iterable[ModelResponsePart]) -> list[ModelResponsePart]:
+    """Return the parts with the first calls, and one more that says how many others were left out."""
+    found: list[ModelResponsePart] = []
+    rest: list[ToolCallPart] = []
+    calls = 0
+    for part in parts:
+        calls += isinstance(part, ToolCallPart)
+        if isinstance(part, ToolCallPart) and calls > MAX_CALLS:
+            rest.append(part)
+        else:
+            found.append(part)
+    if rest:
+        text = f"Not carried out: this call and {len(rest) - 1} after it; at most {MAX_CALLS} calls of one answer are."
+        found.append(replace(rest[0], args=f"{text} Make them again in later answers."))
+    return found

@@ -265,14 +265,11 @@ class ModelCache:
             # Entered once more than it is left, its connections stay open while turns enter and leave it.
             await model.__aenter__()
             models[key] = model
-            await self._drop_oldest(models)
+            while len(models) > MOST_CACHED:
+                _, dropped = models.popitem(last=False)
+                await dropped.__aexit__(None, None, None)
         models.move_to_end(key)
         return model
-
-    async def _drop_oldest(self, models: OrderedDict[_Key, Model]) -> None:
-        while len(models) > MOST_CACHED:
-            _, dropped = models.popitem(last=False)
-            await dropped.__aexit__(None, None, None)
 
 
 _cache = ModelCache(_real_model_in_turn)

@@ -1,19 +1,26 @@
-"""Whole conversations, put together from the parts that requests carry.
+"""Whole conversations, put together from the parts that requests carry, and the content keys of their turns.
 
-The other side of `workflows.invocation.conversation`. What this process has seen it keeps at hand; what it has not
-seen, or has dropped, it reads from the history of the workflow that asks, which is always right. A history with
-requests that carry everything, of an earlier version, can be read too.
+The other side of `workflows.invocation.conversation`. Conversations that this process has seen are kept at hand; others
+are read from the history of the workflow that asks, which is always right.
+
+A content key depends on what a model is told. Ids, times, usage, names of models, and signatures by which a provider
+recognises its own thoughts are left out. Ids of tool calls are numbered within their turn. Files count by their
+digests: keys are made before these are resolved.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
+from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -23,23 +30,151 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 
-from llm_do_temporal.activities.models.reuse.turn_keys import key_of_conversation, key_of_offer, parameters_adapter
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
+from llm_do_temporal.messages.budget import Saved
 from llm_do_temporal.messages.conversation import (
     ANSWER_MARK,
     CONVERSATION_SETTING,
+    REUSED,
+    TURN_KEYS,
     ConversationPart,
     KeepConversationInput,
     KeptConversation,
+    TurnKeys,
 )
+from llm_do_temporal.messages.experiments.forks import RecordedTurn
+from llm_do_temporal.messages.experiments.source import ForkSource, Reused
+from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.models import first_kept
-from llm_do_temporal.policy.reuse.keys import turn_key
+from llm_do_temporal.policy.reuse.keys import said_key, turn_key
 from llm_do_temporal.storage.blobs import BlobStore
+
+_OF_MESSAGES = frozenset(("parts", "kind"))
+"""Fields of a message that count; instructions are taken from the request."""
+_NOT_OF_PARTS = frozenset(
+    ("timestamp", "id", "signature", "provider_name", "provider_details", "provider_url", "metadata", "tool_call_id")
+)
+_NOT_OF_CONTENTS = frozenset(("identifier", "_identifier", "vendor_metadata", "metadata"))
+
+
+@cache
+def parameters_adapter() -> TypeAdapter[ModelRequestParameters]:
+    """Return the adapter of what a request offers; building it takes some 30 ms."""
+    return TypeAdapter(ModelRequestParameters)
+
+
+def key_of_conversation(messages: Sequence[ModelMessage], before: str = "") -> str:
+    """Return the key of a conversation; `before` is that of its beginning, which `messages` continue.
+
+    The messages are taken turn by turn, so that the key is the same however many of them came at once.
+    """
+    key = before
+    for turn in _turns(messages):
+        key = said_key(key, _canonical(turn))
+    return key
+
+
+def key_of_offer(parameters: ModelRequestParameters) -> str:
+    """Return the digest of tools, output and everything else that a request offers to the model."""
+    return digest_of(parameters_adapter().dump_python(parameters, mode="json"))
+
+
+def _turns(messages: Sequence[ModelMessage]) -> Iterable[list[ModelMessage]]:
+    """Return the messages in pieces, of which each but the first begins with an answer."""
+    piece: list[ModelMessage] = []
+    for message in messages:
+        if piece and isinstance(message, ModelResponse):
+            yield piece
+            piece = []
+        piece.append(message)
+    if piece:
+        yield piece
+
+
+def _canonical(messages: Sequence[ModelMessage]) -> list[Any]:
+    numbers: dict[str, int] = {}
+    dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    return [
+        {
+            name: [_part(part, numbers) for part in value] if name == "parts" else value
+            for name, value in message.items()
+            if name in _OF_MESSAGES
+        }
+        for message in cast("list[dict[str, Any]]", dumped)
+    ]
+
+
+def _part(part: Mapping[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
+    found = {name: value for name, value in part.items() if name not in _NOT_OF_PARTS and value is not None}
+    call = part.get("tool_call_id")
+    if isinstance(call, str):
+        found["call"] = numbers.setdefault(call, len(numbers))
+    if "args" in found:
+        found["args"] = _arguments(found["args"])
+    if part.get("part_kind") == "user-prompt" and isinstance(found.get("content"), list):
+        found["content"] = [_content(one) for one in found["content"]]
+    return found
+
+
+def _content(content: Any) -> Any:
+    if not isinstance(content, dict):
+        return content
+    given = cast("dict[str, Any]", content)
+    return {name: value for name, value in given.items() if name not in _NOT_OF_CONTENTS}
+
+
+def _arguments(args: Any) -> Any:
+    """Return the arguments of a call as an object where they are one: one provider gives a text, another an object."""
+    if not isinstance(args, str):
+        return args
+    try:
+        given = json.loads(args)
+    except (ValueError, RecursionError):
+        return args
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else args
+
+
+def keyed(answer: ModelResponse, key: str) -> ModelResponse:
+    """Return the answer with the key of its turn, so that a fork finds it."""
+    return replace(answer, metadata={**(answer.metadata or {}), TURN_KEYS: TurnKeys(turn=key).model_dump()})
+
+
+def reused(recorded: RecordedTurn, fork: ForkSource) -> ModelResponse:
+    """Return the recorded answer as that of a turn which costs nothing, with its origin and what it has saved."""
+    answer = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([recorded.answer])[0])
+    spent = answer.usage
+    origin = Reused(
+        run=fork.run,
+        path=recorded.path,
+        turn=recorded.turn,
+        saved=Saved(
+            requests=1,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            cost_usd=spent.cost,
+        ),
+    )
+    free = RequestUsage(cost=Decimal(0))
+    return replace(answer, usage=free, metadata={REUSED: origin.model_dump(mode="json")})
+
+
+def origin_of(metadata: Mapping[str, Any] | None) -> Reused | None:
+    """Return the origin of an answer that was reused; None for one that a model has given."""
+    found = (metadata or {}).get(REUSED)
+    return None if found is None else Reused.model_validate(found)
+
+
+def turn_key_of(metadata: Mapping[str, Any] | None) -> str:
+    """Return the key of the turn with this answer; empty for an answer without one."""
+    found = (metadata or {}).get(TURN_KEYS)
+    return "" if found is None else TurnKeys.model_validate(found).turn
+
 
 WholeRequest: TypeAlias = tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]
 KEPT_CONVERSATIONS = 1_000
@@ -106,9 +241,16 @@ class WholeConversation:
             self.cut(part.after)
             self.parameters = request.parameters if part.retooled else self.parameters
             if part.answer is not None:
+                if self.answer is None or mark_of(self.answer) != part.answer:
+                    raise ModelFailed(f"the answer '{part.answer}' of this conversation is not in its history")
                 carried = ModelMessagesTypeAdapter.validate_python(part.messages)
-                messages = [self._answered(part.answer), *carried, *messages[1:]]
-        self.messages += [self._instructed(message) for message in messages]
+                messages = [lean(self.answer), *carried, *messages[1:]]
+        self.messages += [
+            replace(message, instructions=self.instructions)
+            if isinstance(message, ModelRequest) and message.instructions is None
+            else message
+            for message in messages
+        ]
         self.sizes += [_characters(message) for message in messages]
         # A request that asks the provider to go on with its own unfinished answer is sent more than once.
         if not isinstance(self.messages[-1], ModelResponse):
@@ -118,13 +260,11 @@ class WholeConversation:
         """Return the content key of all messages."""
         end = len(self.messages)
         if end not in self.keys:
-            start = max((known for known in self.keys if self._is_turn(known)), default=0)
+            # A turn begins with an answer.
+            turns = (known for known in self.keys if known < end and isinstance(self.messages[known], ModelResponse))
+            start = max(turns, default=0)
             self.keys[end] = key_of_conversation(self.messages[start:], self.keys.get(start, ""))
         return self.keys[end]
-
-    def _is_turn(self, place: int) -> bool:
-        """Whether a turn begins at this message."""
-        return place < len(self.messages) and isinstance(self.messages[place], ModelResponse)
 
     def offered(self) -> str:
         """Return the content key of the parameters."""
@@ -138,12 +278,6 @@ class WholeConversation:
         del self.messages[self.ends[number] :]
         del self.sizes[self.ends[number] :]
         self.ends = {known: end for known, end in self.ends.items() if known <= number}
-
-    def _answered(self, mark: str) -> ModelMessage:
-        """Return the answer that a request refers to by its mark. Raises ModelFailed for another."""
-        if self.answer is None or mark_of(self.answer) != mark:
-            raise ModelFailed(f"the answer '{mark}' of this conversation is not in its history")
-        return lean(self.answer)
 
     def fitting(self, max_tokens: int | None) -> list[ModelMessage]:
         """Return the messages that fit: all, or the first request and the newest turns.
@@ -161,10 +295,6 @@ class WholeConversation:
         note = UserPromptPart(_LEFT_OUT.format(count=left_out))
         return [replace(first, parts=[*first.parts, note]), *self.messages[starts[left_out] :]]
 
-    def _instructed(self, message: ModelMessage) -> ModelMessage:
-        missing = isinstance(message, ModelRequest) and message.instructions is None
-        return replace(message, instructions=self.instructions) if missing else message
-
 
 class Conversations:
     """The conversations that this process has at hand."""
@@ -173,15 +303,6 @@ class Conversations:
         self._blobs = blobs
         self._known: OrderedDict[str, WholeConversation] = OrderedDict()
 
-    async def whole(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> WholeRequest:
-        """Return the request as it is to be sent: messages, settings and tools.
-
-        Call it in the activity that sends. Raises EffectFailed, ModelFailed.
-        """
-        return (await self.keyed(messages, settings, parameters, ""))[0]
-
     async def keyed(
         self,
         messages: list[ModelMessage],
@@ -189,9 +310,10 @@ class Conversations:
         parameters: ModelRequestParameters,
         model: str,
     ) -> tuple[WholeRequest, str]:
-        """Return the request as `whole` does, and the content key of the turn with this model.
+        """Return the request as it is sent (messages, settings, tools), and the content key of the turn with `model`.
 
-        The key is empty for a request of an earlier version.
+        The key is empty for a request that carries its whole conversation. Call it in the activity that sends. Raises
+        EffectFailed, ModelFailed.
         """
         given = dict(settings or {})
         marked = given.pop(CONVERSATION_SETTING, None)
@@ -283,19 +405,17 @@ async def _read_history() -> SentHistory:
         completed = event.activity_task_completed_event_attributes
         if scheduled.activity_type.name == REQUEST_MODEL.name:
             turns.add(event.event_id)
-            number = len(found.requests) + 1
-            found.requests.append(await _decoded(list(scheduled.input.payloads[:1]), number=number))
+            found.requests.append(await _decoded(list(scheduled.input.payloads[:1])))
         elif completed.scheduled_event_id in turns:
             (answer,) = await client.data_converter.decode(list(completed.result.payloads), [ModelResponse])
             found.answers[mark_of(answer)] = answer
     return found
 
 
-async def _decoded(payloads: list[Payload], *, number: int) -> Request:
-    """Return the request in a payload; `number` is its place, and its number where it has none of its own."""
+async def _decoded(payloads: list[Payload]) -> Request:
+    """Return the request in a payload."""
     (given,) = cast("list[dict[str, Any]]", await activity.client().data_converter.decode(payloads, [dict]))
-    settings = cast("dict[str, Any]", given.get("model_settings") or {})
-    part = ConversationPart.model_validate(settings.get(CONVERSATION_SETTING) or {"number": number})
+    part = ConversationPart.model_validate(given["model_settings"][CONVERSATION_SETTING])
     messages = ModelMessagesTypeAdapter.validate_python(given["messages"])
     has_tools = part.after is None or part.retooled
     parameters = parameters_adapter().validate_python(given["model_request_parameters"]) if has_tools else None

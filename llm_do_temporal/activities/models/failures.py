@@ -1,19 +1,21 @@
 """Meaning of a failed model turn: whether the same model is asked again, when, and whether another one may answer.
 
-Owns the sorting of providers' errors. An error that passes by itself is tried again without end, unless another model
-waits to be asked; an error that would come again is final at once, with the model's name and what to do. An error of
-which nobody can tell is tried again within bounds, in attempts and in time.
+Owns the sorting of providers' errors. An error that passes by itself is retried without end, unless another model can
+be asked; an error that would come again is final at once, with the model's name and what to do. An unknown error is
+retried within bounds, in attempts and in time. An error in the body of an answer with status 200 gets the status that
+it should have had.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 import httpx2
 from pydantic_ai.exceptions import (
@@ -36,13 +38,82 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.models import Model
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.models.error_bodies import UNNAMED
 from llm_do_temporal.activities.runtime.failures import as_failure, causes_of
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import cut, made_visible, without_advice
+
+UNNAMED = 599
+"""Status of an error that names none, nor anything from which one follows."""
+_ANSWERS = ("choices", "content", "output", "candidates")
+"""Keys with the answer itself, in all protocols: beside one an error is a remark."""
+_BARE = (b'"message"', b'"detail"')
+"""Keys with the words of an error that is nothing else, as web servers and API gateways send it."""
+_WORDS = (
+    (402, ("insufficient_quota", "quota_exceeded", "billing", "credit", "payment")),
+    (429, ("rate_limit", "rate limit", "too_many_requests", "too many requests", "resource_exhausted", "throttl")),
+    (503, ("overloaded", "over capacity", "unavailable")),
+    (401, ("authentication", "unauthenticated", "invalid_api_key", "unauthorized")),
+    (403, ("permission", "forbidden")),
+    (404, ("not_found", "notfound")),
+    (413, ("too_large",)),
+    (400, ("invalid_request", "invalid_argument", "context_length", "badrequest")),
+    (504, ("timeout", "timed out", "deadline")),
+    (500, ("server_error", "internal", "api_error")),
+)
+
+
+def status_of(body: bytes) -> int | None:
+    """Return the HTTP status of the error that a body is; None where it is none, or no JSON."""
+    is_bare = any(key in body for key in _BARE) and not any(key.encode() in body for key in _ANSWERS)
+    if b"error" not in body and not is_bare:
+        return None
+    try:
+        read = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(read, list) and len(cast("list[Any]", read)) == 1:
+        read = cast("list[Any]", read)[0]
+    if not isinstance(read, dict):
+        return None
+    whole = cast("dict[str, Any]", read)
+    is_error = "error" in (whole.get("object"), whole.get("type"))
+    words = is_bare and any(isinstance(whole.get(key), str) for key in ("message", "detail"))
+    error = whole.get("error") or (whole if is_error or words else None)
+    if error and not any(whole.get(key) for key in _ANSWERS):
+        return _named_status(error, whole)
+    broken = _error_of_choice(whole)
+    return None if not broken else _named_status(broken, broken)
+
+
+def _error_of_choice(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the error in the first choice, which some gateways put there when it broke off; empty: there is none."""
+    choices: Any = whole.get("choices")
+    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
+    error: Any = cast("Mapping[str, Any]", first).get("error") if isinstance(first, Mapping) else None
+    return cast("Mapping[str, Any]", error) if isinstance(error, Mapping) else {}
+
+
+def _named_status(error: object, whole: Mapping[str, Any]) -> int:
+    named: list[object] = [error] if isinstance(error, str) else []
+    for given in (error, whole):
+        if isinstance(given, Mapping):
+            known = cast("Mapping[str, Any]", given)
+            named += (known.get(key) for key in ("code", "status", "status_code", "type"))
+    for one in named:
+        if not isinstance(one, bool) and str(one).isdecimal() and len(str(one)) == 3 and 400 <= int(str(one)) < 600:
+            return int(str(one))
+    if isinstance(error, Mapping):
+        named += (cast("Mapping[str, Any]", error).get(key) for key in ("message", "detail"))
+    for one in named:
+        words = one.lower() if isinstance(one, str) else ""
+        for status, signs in _WORDS:
+            if any(sign in words for sign in signs):
+                return status
+    return UNNAMED
+
 
 _SEARCHED_CHARS = 40 * QUOTED_CHARS
 """Longest beginning of a provider's message in which keys are looked for."""
@@ -228,7 +299,8 @@ def model_failure(
     code = _status(error)
     status = "" if code in (None, HTTPStatus.OK, UNNAMED) else f" (HTTP {code})"
     message = f"model '{model}' {kind.what}: {said(error)}{status}"
-    if kind is _UNKNOWN and not (attempt >= UNKNOWN_ATTEMPTS or _is_over(since)):
+    is_over = since is not None and datetime.now(UTC) - since > UNKNOWN_TIME
+    if kind is _UNKNOWN and not (attempt >= UNKNOWN_ATTEMPTS or is_over):
         if tries is not None and attempt >= tries:
             return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
         return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=True))
@@ -239,7 +311,9 @@ def model_failure(
         suggested = error.suggested_model_id if isinstance(error, ModelHTTPError) else None
         hint = f" Did you mean '{suggested}'?" if suggested else ""
         return as_failure(ModelFailed(message, next_step=f"{kind.next_step}{hint}"), other_model=kind.other)
-    if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and _lets_wait(error))):
+    timed_out = isinstance(error, ModelTimeoutError | ModelRequestTimeout)
+    lets_wait = timed_out or (error.retry_after or 0) > SHORT_WAIT_SECONDS
+    if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and lets_wait)):
         return as_failure(ModelFailed(message), other_model=OtherModel.MEANWHILE)
     return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=tries is not None))
 
@@ -304,15 +378,6 @@ def _kind_by_cause(error: ModelAPIError) -> _Kind | None:
         return None
     kinds = (_BY_CAUSE.get(type(cause).__name__) for cause in causes_of(error))
     return next((kind for kind in kinds if kind is not None), None)
-
-
-def _is_over(since: datetime | None) -> bool:
-    return since is not None and datetime.now(UTC) - since > UNKNOWN_TIME
-
-
-def _lets_wait(error: ModelAPIError) -> bool:
-    timed_out = isinstance(error, ModelTimeoutError | ModelRequestTimeout)
-    return timed_out or (error.retry_after or 0) > SHORT_WAIT_SECONDS
 
 
 def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:

@@ -97,18 +97,14 @@ def in_order(messages: list[_Message], *, seen: bool = False) -> list[_Message]:
         role = message.get("role")
         if seen and role == "user" and found and found[-1].get("role") == "tool":
             found.append(_SEEN)
-        if found and _is_one_with(found[-1], message):
-            found[-1] = _joined(found[-1], message)
+        before = found[-1] if found and role in {"user", "assistant"} else {}
+        if before and role == before.get("role") and before.get("name") == message.get("name"):
+            found[-1] = _joined(before, message)
         elif message.get("content") is None and role == "assistant":
             found.append({**message, "content": ""})
         else:
             found.append(message)
     return found
-
-
-def _is_one_with(before: _Message, message: _Message) -> bool:
-    role = message.get("role")
-    return role == before.get("role") and role in {"user", "assistant"} and before.get("name") == message.get("name")
 
 
 def _joined(before: _Message, message: _Message) -> _Message:

@@ -14,8 +14,7 @@ from typing import cast
 from pydantic_ai.messages import ModelResponsePart
 from pydantic_ai.models import Model
 
-from llm_do_temporal.activities.runtime.authors import contained
-from llm_do_temporal.activities.runtime.threads import in_own_thread
+from llm_do_temporal.activities.runtime.threads import contained, in_own_thread
 from llm_do_temporal.definitions.tools.plays import load_play
 from llm_do_temporal.definitions.tools.python_files import authors_code
 from llm_do_temporal.definitions.tools.python_modules import importable

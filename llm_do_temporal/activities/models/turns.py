@@ -19,34 +19,33 @@ from opentelemetry import trace
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import RunContext
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
-from llm_do_temporal.activities.models.answers import storable, with_whole_characters, without_half_call
+from llm_do_temporal.activities.models.answers import (
+    call_ids,
+    storable,
+    with_known_end,
+    with_plain_calls,
+    with_whole_characters,
+    without_half_call,
+)
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
+from llm_do_temporal.activities.models.batched_turns import BatchedTurns, BatchTimes, told_before
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
-from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
-from llm_do_temporal.activities.models.endings import with_known_end
+from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest, keyed, reused
 from llm_do_temporal.activities.models.failures import key_failure, model_failure, quoted, unusable_when_unread
-from llm_do_temporal.activities.models.live_text import ask, has_end
-from llm_do_temporal.activities.models.plain_calls import call_ids, with_plain_calls
-from llm_do_temporal.activities.models.plain_tools import with_own_keys
-from llm_do_temporal.activities.models.preparation import prepared, with_asked
-from llm_do_temporal.activities.models.pricing import priced
-from llm_do_temporal.activities.models.provider_batches.turn import Asked, BatchedTurns, BatchTimes, told_before
-from llm_do_temporal.activities.models.reuse.recorded_turns import keyed, reused
-from llm_do_temporal.activities.models.usage_reports import counted, marked
-from llm_do_temporal.activities.models.written_calls import refuse_written_calls
-from llm_do_temporal.activities.models.written_results import with_result
-from llm_do_temporal.activities.models.written_thoughts import with_thoughts
+from llm_do_temporal.activities.models.requests import prepared, with_asked, with_own_keys
+from llm_do_temporal.activities.models.streams import Asked, ask, has_end
+from llm_do_temporal.activities.models.usage import counted, marked, priced
+from llm_do_temporal.activities.models.written_text import refuse_written_calls, with_result, with_thoughts
+from llm_do_temporal.activities.reuse import ForkRecords
 from llm_do_temporal.activities.runtime.failures import as_failure
-from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import (
@@ -155,11 +154,17 @@ class TurnModel(WrapperModel):
         said = messages
         told: list[str] = []
 
-        async def build() -> Asked:
+        async def assemble() -> WholeRequest:
             nonlocal key, said
-            whole, key = await self._whole(messages, model_settings, model_request_parameters)
+            # A turn depends on its model by the name that people see, and by the provider's.
+            name = f"{shown_name(self.wrapped)} {self.wrapped.model_id}"
+            parts = (messages, model_settings, model_request_parameters)
+            whole, key = await self._store.conversations.keyed(*parts, name)
             said = whole[0]
-            return await self._ready(*whole, told)
+            return whole
+
+        async def build() -> Asked:
+            return await self._ready(*await assemble(), told)
 
         def finish(answer: ModelResponse, asked: Asked, *, batched: bool = True) -> ModelResponse:
             with unusable_when_unread(self.wrapped):
@@ -169,8 +174,7 @@ class TurnModel(WrapperModel):
             if turn is not None and turn.custom_id:
                 # It was looked up before it was sent.
                 return await self._store.batches.answer(self.wrapped, turn, build, finish)
-            whole, key = await self._whole(messages, model_settings, model_request_parameters)
-            said = whole[0]
+            whole = await assemble()
             if part is not None and part.fork is not None:
                 recorded = await self._recorded(part.fork, key, part.path)
                 if recorded is not None:
@@ -182,12 +186,6 @@ class TurnModel(WrapperModel):
             live = part is None or part.live
             with unusable_when_unread(self.wrapped):
                 return finish(await ask(self.wrapped, *asked, live=live), asked, batched=False)
-
-    async def _whole(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> tuple[WholeRequest, str]:
-        """Return the whole conversation, and the content key of the turn; empty for a request of an earlier version."""
-        return await self._store.conversations.keyed(messages, settings, parameters, _name_of(self.wrapped))
 
     def _stored(
         self, answer: ModelResponse, asked: Asked, said: list[ModelMessage], *, key: str, batched: bool = False
@@ -209,23 +207,9 @@ class TurnModel(WrapperModel):
         stored = with_asked(stored, self.wrapped)
         if estimated:
             stored = marked(stored)
-            _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
+            tokens = f"{stored.usage.input_tokens} in and {stored.usage.output_tokens} out are estimated"
+            _log.warning("%s reported no usable count of tokens: %s", shown_name(self.wrapped), tokens)
         return self._store.conversations.mark(keyed(stored, key) if key else stored, sent)
-
-    @asynccontextmanager
-    async def request_stream(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
-    ) -> AsyncGenerator[StreamedResponse]:
-        """Send one turn and stream its answer."""
-        async with _one_turn(self.wrapped, _part(model_settings), None, self._store.unusable):
-            whole = await self._store.conversations.whole(messages, model_settings, model_request_parameters)
-            asked = await self._ready(*whole, [])
-            async with super().request_stream(*asked, run_context) as stream:
-                yield stream
 
     async def _ready(
         self,
@@ -239,9 +223,13 @@ class TurnModel(WrapperModel):
         `told` gets a line about each file that the model does not get as it is.
         """
         check_native_tools(self.wrapped, parameters)
-        # Files first: what stands in them is looked at like anything else that somebody else has written.
-        messages, parameters = prepared(self.wrapped, await self._with_files(messages, told), settings, parameters)
-        return messages, _without_retries(settings), parameters
+        # Files first: their content is looked at like anything else that somebody else has written. They are read in a
+        # thread: that takes seconds, and heartbeats go on.
+        if has_blobs(messages):
+            messages = await in_thread(resolve_blobs, messages, self._store.blobs, self.wrapped, told)
+        messages, parameters = prepared(self.wrapped, messages, settings, parameters)
+        # The provider's own client must not retry: retrying is Temporal's job, where it is seen and survives.
+        return messages, {**(settings or {}), "max_retries": 0}, parameters
 
     async def _recorded(self, fork: ForkSource, key: str, path: str) -> ModelResponse | None:
         """Return the answer of the turn with this key in the record of another run; None where it is not in there."""
@@ -250,28 +238,11 @@ class TurnModel(WrapperModel):
         found = await self._store.records.turn(fork, key, path)
         return None if found is None else reused(found, fork)
 
-    async def _with_files(self, messages: list[ModelMessage], told: list[str]) -> list[ModelMessage]:
-        """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
-        if not has_blobs(messages):
-            return messages
-        return await in_thread(resolve_blobs, messages, self._store.blobs, self.wrapped, told)
-
 
 def _told(answer: ModelResponse, told: list[str]) -> ModelResponse:
     """Return the answer with the lines about files that its model did not get as they are."""
     lines = [line[:_MOST_TOLD_CHARACTERS] for line in dict.fromkeys(told)][:_MOST_TOLD]
     return replace(answer, metadata={**(answer.metadata or {}), NOT_GIVEN: lines}) if lines else answer
-
-
-def _name_of(model: Model) -> str:
-    """Return the name of a model as a turn depends on it: for people, and as its provider knows it."""
-    return f"{shown_name(model)} {model.model_id}"
-
-
-def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
-    """Return the model's name, and the tokens that are counted for its answer, for the log."""
-    usage = answer.usage
-    return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
 
 
 def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:
@@ -292,13 +263,8 @@ def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None
             )
 
 
-def _without_retries(settings: ModelSettings | None) -> ModelSettings:
-    """The provider's own client must not retry: retrying is Temporal's job, where it is seen and survives."""
-    return {**(settings or {}), "max_retries": 0}
-
-
 def _part(settings: ModelSettings | None) -> ConversationPart | None:
-    """Return the part of the conversation that the request is; None for a request of an earlier version."""
+    """Return the part of the conversation that the request is; None for one that carries its whole conversation."""
     part = (settings or {}).get(CONVERSATION_SETTING)
     return None if part is None else ConversationPart.model_validate(part)
 

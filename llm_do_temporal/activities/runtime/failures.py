@@ -7,13 +7,16 @@ the operating system's errors those that pass by themselves are left to Temporal
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
+from llm_do_temporal.messages.activities import ActivityRef
+from llm_do_temporal.messages.base import FILES_ELSEWHERE
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
 from llm_do_temporal.messages.sizes import FAILURE_CHARS
 from llm_do_temporal.redaction.hidden_characters import cut
@@ -79,3 +82,22 @@ def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> A
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,
     )
+
+
+def stand_in(missing: ActivityRef[Any, Any]) -> Callable[..., Any]:
+    """Return an activity with the name of the missing one, which fails with FILES_ELSEWHERE.
+
+    Workflows then go to the queue of the files. Without it one that began where the files were could not even be
+    replayed: the SDK does not let a local activity begin that it does not know.
+    """
+
+    @activity.defn(name=missing.name)
+    async def fail(_request: Any) -> None:
+        raise ApplicationError(
+            "the files of the workshop are elsewhere",
+            type=FILES_ELSEWHERE,
+            non_retryable=True,
+            category=ApplicationErrorCategory.BENIGN,  # nothing to be logged
+        )
+
+    return fail

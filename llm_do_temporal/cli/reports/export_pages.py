@@ -19,7 +19,7 @@ from llm_do_temporal.cli.reports.export import Exported, as_text, block_of, invo
 from llm_do_temporal.cli.terminal.run_picture import item_lines, totals_line
 from llm_do_temporal.cli.text import visible_block, visible_line, visible_source
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.redaction.shown_names import shown_value
+from llm_do_temporal.redaction.hidden_characters import shown_value
 from llm_do_temporal.ui.content.renderer import pretty, visible
 from llm_do_temporal.ui.content.renderer import visible_line as visible_words
 from llm_do_temporal.ui.content.renderer import visible_source as visible_change

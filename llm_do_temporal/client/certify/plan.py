@@ -23,7 +23,7 @@ from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
 from llm_do_temporal.policy.models import Aliases, full_name
-from llm_do_temporal.storage.local import blob_folder
+from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.storage.places import workshop_blobs
 
 PATIENCE_SECONDS = 300.0

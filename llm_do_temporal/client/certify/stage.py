@@ -17,8 +17,8 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME
+from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.storage.external_storage import with_big_payloads
-from llm_do_temporal.storage.local import blob_folder
 from llm_do_temporal.storage.places import workshop_blobs
 
 KillKind = Literal["service", "server", "two", "freeze"]

@@ -26,7 +26,7 @@ from llm_do_temporal.policy.layers.changes import LayerChange, LayerChangeKind, 
 from llm_do_temporal.policy.layers.layer import Layer, LayerNode, NodeKind, is_file
 from llm_do_temporal.policy.layers.patch import Hunk, file_hunks, patch_of, text_of
 from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
-from llm_do_temporal.redaction.shown_names import KnownNames, shown_name
+from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type

@@ -11,7 +11,7 @@ from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.validation import read_strictly
 from llm_do_temporal.json_schema import find_schema_problems
-from llm_do_temporal.json_schema.matchers import pattern_problem
+from llm_do_temporal.json_schema.validation import pattern_problem
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS, BaseEvaluator, Evaluator
 from llm_do_temporal.policy.evaluations.evaluators.answers import FitsSchema, Matches
 

@@ -16,7 +16,7 @@ from llm_do_temporal.doors.words import circumstances_words, headline_words, spe
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.policy.notifications import link_to
-from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
+from llm_do_temporal.redaction.inert_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
 
 APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
 REASON = "llm_do_reason"

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from llm_do_temporal.client.decisions import seconds_until
-from llm_do_temporal.redaction import shown_names as names
+from llm_do_temporal.redaction import hidden_characters as names
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.tally import answered
 from llm_do_temporal.ui.content.titles import entry_title, group_title, question_title, tells_more

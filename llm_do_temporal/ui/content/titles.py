@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.policy.values import canonical
-from llm_do_temporal.redaction.shown_names import shown_value
+from llm_do_temporal.redaction.hidden_characters import shown_value
 
 TITLE_CHARS = 160
 _VALUE_CHARS = 48

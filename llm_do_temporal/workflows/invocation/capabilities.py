@@ -22,7 +22,7 @@ from pydantic_core import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from llm_do_temporal.activities.models.reuse.recorded_turns import origin_of
+from llm_do_temporal.activities.models.conversations import origin_of
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING
 from llm_do_temporal.workflows.invocation.conversation import check_size
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation

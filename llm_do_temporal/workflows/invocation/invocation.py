@@ -16,7 +16,7 @@ from pydantic_ai.toolsets import FunctionToolset
 from pydantic_core import SchemaValidator, core_schema
 from temporalio import workflow
 
-from llm_do_temporal.activities.models.reuse.recorded_turns import origin_of, turn_key_of
+from llm_do_temporal.activities.models.conversations import origin_of, turn_key_of
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION
 from llm_do_temporal.messages.approvals import (

@@ -27,7 +27,7 @@ from llm_do_temporal.policy.files.attachments import (
 from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through

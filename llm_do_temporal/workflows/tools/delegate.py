@@ -30,7 +30,7 @@ from llm_do_temporal.policy.identity import SeenFile, digest_of
 from llm_do_temporal.policy.models import cut_words, resolve_model
 from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.children import run_invocation

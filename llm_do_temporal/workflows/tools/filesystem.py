@@ -31,7 +31,7 @@ from llm_do_temporal.policy.files.protection import WRITING_TOOLS, defines, file
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
-from llm_do_temporal.activities.runtime.records import ForkRecords
+from llm_do_temporal.activities.reuse import ForkRecords
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.conversation import TURN_KEYS
 from llm_do_temporal.messages.effects import LoadRunInput

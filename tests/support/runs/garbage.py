@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 
 from llm_do_temporal.client.maintenance.gc import Collected, collect
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from tests.support.runs.place import Place
 
 

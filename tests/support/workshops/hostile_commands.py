@@ -10,13 +10,13 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule, judge_command, working_directory
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 FILES = Tree(mounts=(Mount(at="/", root="files", base="files"),))

@@ -8,7 +8,7 @@ from typing import Any
 
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.reviews import LayerWork
@@ -18,7 +18,7 @@ from llm_do_temporal.policy.shell import working_directory
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.overlay import overlay_problem
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.support.workshops.layered import EDITOR
 
 HAS_OVERLAYS = overlay_problem(working_bwrap()) is None

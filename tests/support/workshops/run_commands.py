@@ -14,7 +14,7 @@ from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, working_directory
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 

@@ -13,8 +13,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities, Conversations
-from llm_do_temporal.activities.reuse import ReuseActivities
-from llm_do_temporal.activities.runtime.records import ForkRecords
+from llm_do_temporal.activities.reuse import ForkRecords, ReuseActivities
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import Isolation

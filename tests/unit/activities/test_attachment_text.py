@@ -13,7 +13,7 @@ from pypdf.annotations import FreeText, Link
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 from reportlab.pdfgen.canvas import Canvas
 
-from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
+from llm_do_temporal.activities.models.attachments import MAX_ATTACHED_CHARS, text_of
 from llm_do_temporal.errors import AttachmentRefusal
 
 PIPELINE = Path(__file__).parents[3] / "workers/files/pipeline"

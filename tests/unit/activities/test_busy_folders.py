@@ -15,7 +15,7 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.mounts import Steady, plan_mounts
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.support.workshops.run_commands import Commands
 
 _FILES = """

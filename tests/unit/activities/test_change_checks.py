@@ -10,8 +10,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.checks import CheckActivities
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.grounds import LayerGrounds
+from llm_do_temporal.activities.commands.shell import CheckActivities
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.reviews import CHECK_OUTPUT_BYTES, CheckChangesInput, CheckResult
 from llm_do_temporal.policy.layers.layer import NO_LAYER

@@ -21,7 +21,7 @@ from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings
 from llm_do_temporal.sandbox import processes
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.support.workshops.run_commands import Commands
 
 WAYS = list(dict.fromkeys([working_bwrap(), None]))

@@ -17,7 +17,7 @@ from llm_do_temporal.messages.effects import ShellResult, WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers import written_files
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.support.workshops.hostile_commands import FILES, WHOLE, Ground
 from tests.support.workshops.layered_commands import HAS_OVERLAYS
 

@@ -1,4 +1,4 @@
-"""Records of other runs: whose steps a run may take, and records that are refused."""
+"""Records of other runs that forks reuse."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+from temporalio.worker import ExecuteActivityInput
 
-from llm_do_temporal.activities.reuse import ReuseActivities
-from llm_do_temporal.activities.runtime.records import ForkRecords, chosen
+from llm_do_temporal.activities.reuse import ForkRecords, RecordedReads, ReuseActivities, chosen
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.batches import item_of
+from llm_do_temporal.messages.effects import ReadFileInput
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.forks import (
     INDEX_VERSION,
@@ -23,7 +26,8 @@ from llm_do_temporal.messages.experiments.forks import (
     ReusedCall,
 )
 from llm_do_temporal.messages.experiments.source import ForkSource
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.policy.files.sandbox import Mount
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.places import workshop_blobs
 
 FORK = ForkSource(run="run", index="0" * 64)
@@ -123,3 +127,22 @@ def test_what_may_have_happened_is_said_and_never_taken_for_done(tmp_path: Path)
     found = reused(tmp_path, IN_PLACE, "k", doubtful=("k",))
     assert (found.call, found.doubtful) == (None, True)
     assert not reused(tmp_path, IN_PLACE, "other", doubtful=("k",)).doubtful
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[" * 100_000], ids=["gone", "empty", "other", "deep"])
+async def test_a_record_that_cannot_be_read_is_a_final_failure(tmp_path: Path, content: bytes | None) -> None:
+    blobs = workshop_blobs(tmp_path)
+    index = "0" * 64 if content is None else blobs.put_bytes(content)
+    fork = ForkSource(run="first", index=index, then=True)
+    request = ReadFileInput(
+        mount=Mount(at="/", root="."), relative="a.txt", path="/a.txt", max_chars=10, offset=0, fork=fork
+    )
+    following: Any = None
+    inbound = RecordedReads(blobs, ForkRecords(blobs)).intercept_activity(following)
+
+    async def read() -> Any:
+        return await inbound.execute_activity(ExecuteActivityInput(fn=read, args=[request], executor=None, headers={}))
+
+    with pytest.raises(ApplicationError) as caught:
+        await ActivityEnvironment().run(read)
+    assert caught.value.non_retryable

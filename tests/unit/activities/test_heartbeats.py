@@ -16,14 +16,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
-from llm_do_temporal.activities.runtime import heartbeats
-from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor, Promptness
+from llm_do_temporal.activities.runtime import interceptors as heartbeats
+from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, Promptness
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads
-from llm_do_temporal.storage.local import LocalBlobStore
 
 NO_CLIENT = cast("Client", None)
 """Nothing here begins late, so the server is not asked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.layers import MAX_TOLD, LayerActivities
+from llm_do_temporal.activities.files import MAX_TOLD, LayerActivities
 from llm_do_temporal.messages.reviews import JoinedLayers, JoinLayersInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, CarriedLayer, Layer

@@ -10,7 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.layer_grounds import LayerGrounds
+from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

@@ -28,8 +28,7 @@ from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.changes import ReviewManifest, Section
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, carried
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
-from llm_do_temporal.storage.blobs import BlobStore
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import BlobStore, LocalBlobStore
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
 
 TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))

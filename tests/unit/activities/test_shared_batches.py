@@ -14,11 +14,16 @@ from pydantic_ai.models import Model, ModelResolutionContext
 from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
 from pydantic_ai.models.test import TestModel
 
+from llm_do_temporal.activities.models import provider_batches as module
 from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.provider_batches import departures as module
-from llm_do_temporal.activities.models.provider_batches.accounts import BatchNotSeen, find
-from llm_do_temporal.activities.models.provider_batches.checks import BatchChecks
-from llm_do_temporal.activities.models.provider_batches.departures import Departures, NotWanted, Passenger
+from llm_do_temporal.activities.models.provider_batches import (
+    BatchChecks,
+    BatchNotSeen,
+    Departures,
+    NotWanted,
+    Passenger,
+    find,
+)
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects.batches import SPEAKERS, Account, BatchProviders, Job

@@ -1,23 +1,47 @@
-"""What becomes of a turn that the Temporal server gets in the way of, and which files a turn has."""
+"""Model turns: what is sent, which failures are final, and the end of an answer while it is written."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic_ai import BinaryContent
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.messages import ImageUrl, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import (
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    RetryFeedbackPart,
+    RetryInfo,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ToolAvailabilityDeltaPart,
+    ToolCallPart,
+    ToolCallPartDelta,
+    UserPromptPart,
+)
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.tools import ToolDefinition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
+from llm_do_temporal.activities.models.builder import NamedModel
+from llm_do_temporal.activities.models.requests import prepared
+from llm_do_temporal.activities.models.streams import AnswerTail
 from llm_do_temporal.activities.models.turns import ResolveAttachments, TurnModel, TurnStore
 from llm_do_temporal.message_history import BLOB_SCHEME
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 
 @pytest.mark.parametrize(
@@ -86,3 +110,94 @@ async def test_a_turn_without_a_store_has_no_files() -> None:
             None,
             ModelRequestParameters(),
         )
+
+
+@pytest.mark.parametrize(
+    ("begun", "shown"),
+    [
+        # what a model has written so far is seldom JSON
+        ("{", "read_file {"),
+        ('{"path": "/a', 'read_file {"path": "/a'),
+        ("no JSON", "read_file no JSON"),
+        (None, "read_file "),
+        ("", "read_file "),
+        ({"path": "/a.txt"}, 'read_file {"path":"/a.txt"}'),
+    ],
+)
+def test_arguments_are_shown_as_far_as_they_are_written(begun: Any, shown: str) -> None:
+    tail = AnswerTail(attempt=1)
+    tail.take(PartStartEvent(index=0, part=ToolCallPart("read_file", begun)))
+    told = tail.live_text()
+    assert (told.text, told.part) == (shown, "tool-call")
+    if isinstance(begun, str):
+        tail.take(PartDeltaEvent(index=0, delta=ToolCallPartDelta(args_delta="…")))
+        assert tail.live_text().text == f"{shown}…"
+
+
+def test_the_tail_says_how_much_of_it_is_text_of_the_part_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    tail = AnswerTail(attempt=1)
+    counts: list[tuple[str, int, int]] = []
+    parts = [ThinkingPart("hm"), TextPart("one"), ToolCallPart("t", "{}"), TextPart("two")]
+    for number, part in enumerate(parts):
+        tail.take(PartStartEvent(index=number, part=part))
+        tail.take(PartDeltaEvent(index=number, delta=TextPartDelta(content_delta="!")))
+        told = tail.live_text()
+        counts.append((told.part, told.said, told.part_chars))
+    assert counts == [("thinking", 0, 3), ("text", 4, 4), ("tool-call", 4, 5), ("text", 8, 4)]
+    tail.take(PartDeltaEvent(index=3, delta=TextPartDelta(content_delta="x" * 10_000)))
+    assert tail.live_text().part_chars == len(tail.live_text().text) == LIVE_TEXT_CHARS
+    monkeypatch.setenv("TEST_API_KEY", "sk-0123456789abcdef0123")
+    tail.take(PartDeltaEvent(index=3, delta=TextPartDelta(content_delta=" sk-0123456789abcdef0123 ")))
+    assert "sk-0123" not in tail.live_text().text
+    assert tail.live_text().part_chars == 0
+
+
+HELPER = ToolDefinition(name="helper", parameters_json_schema={"type": "object", "properties": {}})
+PARAMETERS = ModelRequestParameters(
+    function_tools=[HELPER], introduced_tool_names={"helper"}, revealed_tool_names={"helper"}
+)
+FEEDBACK = RetryFeedbackPart("Please return text.", retry=RetryInfo(cause="no_output"))
+CONVERSATION: list[ModelMessage] = [
+    ModelRequest(parts=[UserPromptPart("Go.")]),
+    ModelResponse(parts=[]),
+    ModelRequest(parts=[FEEDBACK, ToolAvailabilityDeltaPart(tools_added=["helper"])]),
+]
+
+
+def kinds(messages: list[ModelMessage]) -> set[str]:
+    return {part.part_kind for message in messages for part in message.parts}
+
+
+def test_what_no_provider_knows_is_put_into_words_and_the_conversation_stays_as_it_was() -> None:
+    before = deepcopy(CONVERSATION)
+    messages, parameters = prepared(TestModel(), CONVERSATION, None, PARAMETERS)
+    assert kinds(messages) <= {"user-prompt", "system-prompt", "tool-availability-delta"}
+    assert "Please return text." in str(messages)
+    assert parameters.revealed_tool_names == set()
+    assert PARAMETERS.revealed_tool_names == {"helper"}
+    assert before == CONVERSATION
+
+
+def test_a_workflow_prepares_nothing() -> None:
+    model = NamedModel("anthropic:claude-sonnet-5-5")
+    assert model.prepare_messages(CONVERSATION, PARAMETERS) is CONVERSATION
+
+
+def test_an_answer_that_its_provider_goes_on_with_stays_open() -> None:
+    call = ToolCallPart("helper", {}, tool_call_id="c1")
+    unfinished = ModelResponse(parts=[TextPart("so far"), call], state="suspended")
+    messages, _ = prepared(TestModel(), [*CONVERSATION, unfinished], None, PARAMETERS)
+    assert messages[-1].parts == unfinished.parts
+
+
+def test_a_call_without_a_result_gets_one() -> None:
+    called = ModelResponse(parts=[ToolCallPart("helper", {}, tool_call_id="c1")])
+    messages, _ = prepared(TestModel(), [*CONVERSATION, called, CONVERSATION[0]], None, PARAMETERS)
+    assert "tool-return" in kinds(messages)
+
+
+def test_a_thought_that_nothing_follows_is_not_sent_back() -> None:
+    thought = ModelResponse(parts=[ThinkingPart("Hm.", signature="x")])
+    messages, _ = prepared(TestModel(), [*CONVERSATION[:1], thought, CONVERSATION[0]], None, PARAMETERS)
+    assert "thinking" not in kinds(messages)
+    assert "thinking" in kinds([thought])

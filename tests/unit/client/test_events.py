@@ -16,9 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.storage.blobs import BlobStore, LocalBlobStore
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big_payloads
-from llm_do_temporal.storage.local import LocalBlobStore
 
 STARTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 TASK = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED

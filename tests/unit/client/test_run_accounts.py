@@ -20,7 +20,7 @@ from llm_do_temporal.policy.layers.layer import (
     file_node,
     layer_of,
 )
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.support.runs.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"

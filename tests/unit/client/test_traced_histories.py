@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.traces.build import Tracer
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 HISTORIES = Path(__file__).parents[2] / "support" / "histories" / "pitch-decks"
 RUN = "recorded"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.json_schema.matchers import BoundedMatchers
+from llm_do_temporal.json_schema.validation import BoundedMatchers
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS, Seen
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseFacts
 from llm_do_temporal.policy.evaluations.trajectories import common_in_order, common_items, f_score

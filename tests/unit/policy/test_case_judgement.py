@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.json_schema.matchers import BoundedMatchers, pattern_problem
+from llm_do_temporal.json_schema.validation import BoundedMatchers, pattern_problem
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.evaluators.answers import Contains, Equals
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage

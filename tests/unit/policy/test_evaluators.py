@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.json_schema.matchers import BoundedMatchers
+from llm_do_temporal.json_schema.validation import BoundedMatchers
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS, BaseEvaluator
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseFacts, CaseFile, CaseUsage
 from llm_do_temporal.policy.evaluations.judgement import score_case

@@ -18,8 +18,8 @@ from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_enc
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import is_kept_outside, keep_ahead, keeping_big_payloads
-from llm_do_temporal.storage.local import LocalBlobStore
 
 RING = KeyRing.of(Key("k", b"k" * 32))
 SECRET = "the-word-of-kelpworks"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.snapshots import (
     SNIFFED_BYTES,
     UnreadableFile,

@@ -16,8 +16,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big_payloads
-from llm_do_temporal.storage.local import LocalBlobStore
 from llm_do_temporal.ui import codec_server
 from llm_do_temporal.ui.codec_server import build_codec_app
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES

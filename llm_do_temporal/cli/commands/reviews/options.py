@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 
 from llm_do_temporal.cli.options import check_digest
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
 from llm_do_temporal.policy.layers.patch import Hunk
 from llm_do_temporal.policy.layers.paths import name_of
 from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.redaction.shown_names import shown_name
+from llm_do_temporal.redaction.hidden_characters import shown_name
 
 HUNK_DIGITS = 8
 """Beginning of a hunk's id that is shown: enough to name it by."""

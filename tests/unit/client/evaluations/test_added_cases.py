@@ -17,7 +17,7 @@ from llm_do_temporal.errors import EffectFailed, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.messages.batches import BatchItem
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 FACTS = RunFacts(prompt="Evaluate this deck.\nBe kind.", has_result=True, output={"verdict": "yes"})

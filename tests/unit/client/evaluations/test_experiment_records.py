@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.client.evaluations.records import read_record
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.storage.blobs import LocalBlobStore
 from tests.unit.client.evaluations.example_records import example_record
 
 

@@ -27,13 +27,12 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError,
 )
-from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model
 from pydantic_ai.models._batch_codec import (
     BatchJobError,  # pyright: ignore[reportPrivateUsage] - what is raised for a batch that ran nothing
 )
 from pydantic_ai.models.batch import Batch, BatchRequest, BatchResult
-from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError, Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -41,17 +40,20 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.activities.models.builder import shown_name
 from llm_do_temporal.activities.models.failures import said
-from llm_do_temporal.activities.models.provider_batches.abandoned import WaitingTurn, abandoned_batches
-from llm_do_temporal.activities.models.provider_batches.accounts import BatchNotSeen, find
-from llm_do_temporal.activities.models.provider_batches.checks import batch_checks
-from llm_do_temporal.activities.models.provider_batches.departures import NotWanted, Passenger, departures
+from llm_do_temporal.activities.models.provider_batches import (
+    BatchNotSeen,
+    NotWanted,
+    Passenger,
+    WaitingTurn,
+    find,
+    loop_batches,
+)
+from llm_do_temporal.activities.models.streams import Asked
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.policy.models import PROVIDERS_WITH_BATCHES, next_look
 
-Asked = tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]
-"""A whole request: messages, settings, tools."""
 _BATCH: TypeAdapter[Batch] = TypeAdapter(Batch)
 _BATCH_ID_CHARS = 80
 _REFUSED = 500
@@ -151,7 +153,7 @@ class BatchedTurns:
         await self._tell(turn)
         passenger = Passenger(encoded, partial(_is_wanted, activity.client(), info.task_token, turn))
         try:
-            batch = await departures().join(model, passenger, self._times.window, alone=turn.alone)
+            batch = await loop_batches().departures.join(model, passenger, self._times.window, alone=turn.alone)
         except NotWanted:
             with suppress(RPCError):
                 await self._tell(_unsent(alone=turn.alone, failed=turn.failed))
@@ -172,9 +174,9 @@ class BatchedTurns:
         """Return what came of the request; None while its batch is under way. Raises ModelAPIError."""
         batch = _batch(turn)
         try:
-            state, answers = await batch_checks().look(model, batch, self._times.check)
+            state, answers = await loop_batches().checks.look(model, batch, self._times.check)
         except BatchJobError as error:
-            abandoned_batches().ended(batch)
+            loop_batches().abandoned.ended(batch)
             if error.status_code == _CANCELLED:
                 return BatchResult(custom_id=turn.custom_id, status="canceled")
             if error.status_code < _REFUSED:
@@ -198,9 +200,11 @@ class BatchedTurns:
             raise UnexpectedModelBehavior(f"the answers of its batch cannot be read: {type(error).__name__}") from error
         if answers is None:
             return None
-        abandoned_batches().ended(batch)
+        loop_batches().abandoned.ended(batch)
         result = answers.get(turn.custom_id)
-        if result is not None and result.status == "errored" and _state(state) in _FAILED_WHOLE:
+        details = state.provider_details or {}
+        was_whole = str(details.get("status") or details.get("state") or "") in _FAILED_WHOLE
+        if result is not None and result.status == "errored" and was_whole:
             await self._apart(turn, "one of its requests was refused")
         if result is None:
             unlisted = model._batch_unlisted_status(state)  # pyright: ignore[reportPrivateUsage] - part of reading results
@@ -256,7 +260,8 @@ class BatchedTurns:
         assert info.workflow_id is not None
         assert info.workflow_run_id is not None
         waiting = WaitingTurn(info.workflow_id, info.workflow_run_id, info.activity_id)
-        abandoned_batches().waits(activity.client(), model, batch, turn.custom_id, waiting, self._times.check)
+        every = self._times.check
+        loop_batches().abandoned.waits(activity.client(), model, batch, turn.custom_id, waiting, every)
         count = f", {batch.request_count} requests" if batch.request_count > 1 else ""
         since = f"{turn.sent_at:%Y-%m-%d %H:%M} UTC"
         message = f"its turn waits for a batch of {model.system} since {since} ({batch.id[:_BATCH_ID_CHARS]}{count})"
@@ -292,11 +297,6 @@ def _request(custom_id: str, asked: Asked) -> BatchRequest:
 
 def _batch(turn: BatchedTurn) -> Batch:
     return _BATCH.validate_python(turn.batch)
-
-
-def _state(batch: Batch) -> str:
-    details = batch.provider_details or {}
-    return str(details.get("status") or details.get("state") or "")
 
 
 def _waiting(message: str, wait: timedelta) -> ApplicationError:

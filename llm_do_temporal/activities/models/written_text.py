@@ -1,18 +1,31 @@
-"""Thoughts that a model wrote into its text, between tags.
+"""Thoughts, tool calls and results that a model wrote into its text.
 
-Called by the wrapper that sends model turns. An adapter takes such thoughts out of a text only where a tag comes as a
-piece of its own, or where the answer comes as a whole; some adapters never do.
+Called by the wrapper that sends model turns, so its result is what the history holds. Adapters find thoughts only
+where a tag is a piece of its own, or the answer comes as a whole. A result becomes a call of the tool that takes it. A
+call of another tool is not carried out, because it may be quoted from a file: the turn is requested again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, cast
 
-from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ThinkingPart
-from pydantic_ai.models import Model
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_core import from_json
+
+from llm_do_temporal.json_schema import schema_problems
 
 _Tags = tuple[tuple[str, tuple[str, ...]], ...]
 _FINAL = "<|channel|>final<|message|>"
@@ -166,3 +179,104 @@ def _ended(part: ThinkingPart, tags: _Tags) -> list[ModelResponsePart]:
 def _said(part: TextPart, text: str, *, after_thought: bool) -> list[ModelResponsePart]:
     text = text.lstrip() if after_thought else text
     return [replace(part, content=text)] if text.strip() else []
+
+
+_BEGIN = re.compile(
+    r"<tool_calls?>|<\|?tool_call(s?_section_begin|s?_begin|_start)?\|>|\[TOOL_CALLS\]|<\|python_tag\|>|<function=\w"
+    r"|<\uff5ctool▁calls?▁begin\uff5c>|<\|channel\|>commentary to=|<function_calls>|<invoke name=|```tool_(code|call)\b"
+)
+"""Marks with which chat templates begin a call."""
+_WORD = re.compile(r"\w+")
+_FENCED_WHOLE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)
+_SEARCHED_CHARS = 400
+"""Characters after a mark in which the tool is named."""
+_KEYS = ({"name", "arguments"}, {"name", "parameters"})
+"""Keys of a call that is written as an object of JSON."""
+
+
+def refuse_written_calls(answer: ModelResponse, parameters: ModelRequestParameters) -> None:
+    """Raise UnexpectedModelBehavior for an answer whose text begins or ends with a call of an offered tool.
+
+    A text that quotes the marks of a call between other words is a text.
+    """
+    if any(isinstance(part, BaseToolCallPart) for part in answer.parts):
+        return
+    offered = {tool.name for tool in (*parameters.function_tools, *parameters.output_tools)}
+    text = "".join(part.content for part in answer.parts if isinstance(part, TextPart)).strip()
+    if offered and text and (_has_marked_call(text, offered) or _is_object_of_call(text, offered)):
+        raise UnexpectedModelBehavior(
+            "it holds a tool call as text: start the server with the parser of this model's tool calls, "
+            "such as --tool-call-parser of vLLM and SGLang, or --jinja of llama.cpp"
+        )
+
+
+def _has_marked_call(text: str, offered: Collection[str]) -> bool:
+    """Return whether the text begins with a marked call, or has one on a line of its own and ends with its mark."""
+    for mark in _BEGIN.finditer(text):
+        before, after = text[: mark.start()], text[mark.end() - 1 : mark.end() + _SEARCHED_CHARS]
+        is_first = not before.strip()
+        is_last = (before.endswith("\n") or not before) and text[-1] in ">`]}" and "```" not in before
+        if (is_first or is_last) and any(word in offered for word in _WORD.findall(after)):
+            return True
+    return False
+
+
+def _is_object_of_call(text: str, offered: Collection[str]) -> bool:
+    """Return whether the text is nothing but a JSON object, in a code block or not, that calls a tool."""
+    fenced = _FENCED_WHOLE.match(text)
+    try:
+        value: Any = from_json(fenced[1] if fenced else text)
+    except ValueError:
+        return False
+    if not isinstance(value, dict):
+        return False
+    call = cast("dict[str, Any]", value)
+    return set(call) in _KEYS and isinstance(call["name"], str) and call["name"] in offered
+
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_NONE = object()
+_MOST_BLOCKS = 20
+"""Code blocks of one answer that are looked at."""
+
+
+def with_result(answer: ModelResponse, parameters: ModelRequestParameters) -> ModelResponse:
+    """Return the answer, with a call of its result's tool if it calls nothing and one JSON object in its text fits."""
+    if len(parameters.output_tools) != 1 or parameters.allow_text_output:
+        return answer
+    if any(isinstance(part, ToolCallPart) for part in answer.parts):
+        return answer
+    tool = parameters.output_tools[0]
+    text = "".join(part.content for part in answer.parts if isinstance(part, TextPart))
+    found: list[dict[str, Any]] = []
+    for value in _objects(text):
+        if value not in found and not schema_problems(tool.parameters_json_schema, value):
+            found.append(value)
+    if len(found) != 1:
+        return answer
+    return replace(answer, parts=[*answer.parts, ToolCallPart(tool.name, found[0])])
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Return the JSON objects of a text: all of it, else its code blocks, else the text from first to last brace."""
+    whole = _read(text)
+    if whole is not _NONE:
+        pieces = [whole]
+    else:
+        blocks = (_read(block[1]) for _, block in zip(range(_MOST_BLOCKS), _FENCED.finditer(text), strict=False))
+        pieces = [block for block in blocks if block is not _NONE]
+    if not pieces:
+        begin, end = text.find("{"), text.rfind("}")
+        pieces = [_read(text[begin : end + 1])] if 0 <= begin < end else []
+    yield from (cast("dict[str, Any]", piece) for piece in pieces if isinstance(piece, dict))
+
+
+def _read(text: str) -> Any:
+    """Return the value of a JSON text; _NONE for another text.
+
+    NaN and infinities are read: the call that is made of them is refused with the reason.
+    """
+    try:
+        return from_json(text.strip())
+    except ValueError:
+        return _NONE

@@ -1,22 +1,22 @@
-"""Values that a model wrote in another form than their schema wants, read where they can be read in one way only. Pure.
+"""Values that a model or a person wrote in another form than their schema wants. Pure.
 
 A null for an optional key is absence. A number, boolean, list or object that is written as text is read as what it is
-where the schema takes no text at that place. All else stays as it is and keeps its problems.
+where the schema takes no text at that place. All else stays as it is and keeps its problems. A value that fits has a
+normal form: the same result is written alike, whoever gave it, and its meaning stays as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import accumulate
 from typing import Any, TypeAlias, cast
 
 from jsonschema.exceptions import ValidationError
 
-from llm_do_temporal.json_schema.shapes import Path
-from llm_do_temporal.json_schema.steps import Steps, TooMuchWork, UnusableSchema
-from llm_do_temporal.json_schema.validation import described, find_errors
+from llm_do_temporal.json_schema.patterns import Steps, TooMuchWork, UnusableSchema
+from llm_do_temporal.json_schema.validation import Path, described, find_errors, find_problems
 from llm_do_temporal.messages.json_values import read_json
 
 _Change: TypeAlias = "tuple[Path, Any]"
@@ -148,3 +148,76 @@ def _changed(value: Any, changes: Mapping[Path, Any]) -> Any:
         else:
             at[path[-1]] = new
     return changed
+
+
+_DEFS = "#/$defs/"
+_OWN = ("type", "properties", "items", "prefixItems")
+"""Keywords with which a schema describes the value itself, so that its alternatives only add conditions."""
+_MOST_FOLLOWED = 100
+"""References and alternatives followed one behind another, so that a circle of them ends."""
+_MOST_ALTERNATIVES = 50
+"""Values that are compared with alternatives; later values keep the form they have."""
+
+
+def normalised(schema: Mapping[str, Any], value: Any) -> Any:
+    """Return the value with keys in the order of the schema, others behind them by name, and 1.0 as 1 for integers.
+
+    `value` fits the schema.
+    """
+    return _Form(schema).of(schema, value)
+
+
+class _Form:
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._defs = cast("dict[str, Any]", schema.get("$defs") or {})
+        self._left = _MOST_ALTERNATIVES
+
+    def of(self, schema: Any, value: Any) -> Any:
+        found = self._meant(schema, value)
+        if isinstance(value, dict):
+            return self._object(found, cast("dict[str, Any]", value))
+        if isinstance(value, list):
+            return self._array(found, cast("list[Any]", value))
+        if isinstance(value, float) and value.is_integer() and found.get("type") in ("integer", ["integer", "null"]):
+            return int(value)
+        return value
+
+    def _object(self, schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+        properties = cast("dict[str, Any]", schema.get("properties") or {})
+        names = [name for name in properties if name in value] + sorted(value.keys() - properties.keys())
+        rest = schema.get("additionalProperties")
+        return {name: self.of(properties.get(name, rest), value[name]) for name in names}
+
+    def _array(self, schema: Mapping[str, Any], value: list[Any]) -> list[Any]:
+        first = cast("Sequence[Any]", schema.get("prefixItems") or ())
+        rest = schema.get("items")
+        return [self.of(first[place] if place < len(first) else rest, one) for place, one in enumerate(value)]
+
+    def _meant(self, schema: Any, value: Any) -> Mapping[str, Any]:
+        """Return the part of the schema that describes the value; an empty one where none does."""
+        followed = 0
+        while isinstance(schema, dict) and followed < _MOST_FOLLOWED:
+            node = cast("dict[str, Any]", schema)
+            reference = node.get("$ref")
+            if isinstance(reference, str) and reference.startswith(_DEFS):
+                schema = self._defs.get(reference.removeprefix(_DEFS))
+                followed += 1
+                continue
+            alternatives = next((node[key] for key in _ALTERNATIVES if isinstance(node.get(key), list)), None)
+            if alternatives is None or not node.keys().isdisjoint(_OWN):
+                return node
+            schema = self._fitting(cast("list[Any]", alternatives), value)
+            followed += 1
+        return {}
+
+    def _fitting(self, alternatives: Sequence[Any], value: Any) -> Any:
+        for one in alternatives:
+            if self._left <= 0 or not isinstance(one, dict):
+                return None
+            self._left -= 1
+            try:
+                if not find_problems({**cast("dict[str, Any]", one), "$defs": self._defs}, value):
+                    return cast("dict[str, Any]", one)
+            except UnusableSchema:
+                return None
+        return None

@@ -1,16 +1,18 @@
-"""Tokens of a turn: the provider's count, or an estimate where that is missing or not believable.
+"""Tokens and price of a model turn, found in the activity: the history holds them, and no later list changes them.
 
-Called by the wrapper that sends model turns, before the answer is priced and enters a history. A count is not believed
-where it is negative, no whole number, larger than any turn, or so small that the text cannot have fitted. Then it is
-estimated: four characters of text a token, and a fixed number for each file. An estimated turn is marked, so
-that limits count it like any other and people see that it is a guess.
+Tokens are the provider's count, or an estimate where that is missing or not believable: negative, no integer, larger
+than any turn, or too small for the text. An estimate is four characters a token, and a fixed number for each file. An
+estimated turn is marked: limits count it like any other, and people see that it is a guess.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, cast
 
 from pydantic_ai.messages import (
@@ -22,9 +24,10 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
+from llm_do_temporal.activities.models.builder import price_of
 from llm_do_temporal.policy.models import CHARACTERS_PER_TOKEN
 
 FILE_TOKENS = 1_500
@@ -141,13 +144,9 @@ def _content(content: Any) -> tuple[int, int]:
         return len(content or ""), 0
     if not isinstance(content, list | tuple):
         return len(json.dumps(content, ensure_ascii=False, default=str)), 0
-    texts = [item for item in cast("Iterable[Any]", content) if not _is_file(item)]
+    texts = [item for item in cast("Iterable[Any]", content) if not hasattr(item, "media_type")]
     sizes = [len(item if isinstance(item, str) else json.dumps(item, default=str)) for item in texts]
     return sum(sizes), len(cast("Sequence[Any]", content)) - len(texts)
-
-
-def _is_file(item: Any) -> bool:
-    return hasattr(item, "media_type")
 
 
 def _answer_text(part: ModelResponsePart) -> int:
@@ -165,3 +164,66 @@ def _schema_text(parameters: ModelRequestParameters) -> int:
         len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema, default=str))
         for tool in tools
     )
+
+
+_DEEPEST_DISCOUNT = 10
+"""Divisor of the known price: a reported cost below that part is not believed, as it would only lift a limit."""
+
+_BATCH = {"processing": "batch"}
+"""Words of the price list for a request that went through a batch API."""
+_log = logging.getLogger(__name__)
+
+
+def priced(answer: ModelResponse, asked: Model | None = None, *, batched: bool = False) -> ModelResponse:
+    """The answer with its cost in US dollars, where the workshop or genai-prices has a price; else without any.
+
+    A price of the workshop holds, whatever the list or the answer says; an offline model is free. By the list, the
+    price is that of the model that was asked, or of the one that says it answered where that is dearer: who answers
+    must not set it. `asked` is None where that is not known. With `batched` the price of the list is that of the
+    provider's batch API, and the usual one where it knows none, which then is too high. A cost that the provider
+    itself has reported is kept, unless it is a small part of the known price.
+    """
+    stated = None if asked is None else price_of(asked)
+    if stated is not None:
+        spent = answer.usage
+        cost = stated.cost_of(
+            told=spent.input_tokens,
+            written=spent.output_tokens,
+            cache_read=spent.cache_read_tokens,
+            cache_write=spent.cache_write_tokens,
+        )
+        return replace(answer, usage=replace(spent, cost=cost))
+    if not answer.usage.total_tokens:
+        return answer
+    reported, known = answer.usage.cost, _dearest(answer, asked, batched=batched)
+    if known is not None and (reported is None or reported * _DEEPEST_DISCOUNT < known):
+        return replace(answer, usage=replace(answer.usage, cost=known))
+    return answer
+
+
+def _dearest(answer: ModelResponse, asked: Model | None, *, batched: bool) -> Decimal | None:
+    """The price by the price list; None where it has none, or nothing."""
+    if asked is None:
+        return _known(answer) or None
+    # When it was made and how it was served is what the answer says as well.
+    plain = replace(
+        answer,
+        model_name=asked.model_name,
+        timestamp=datetime.now(UTC),
+        provider_details=_BATCH if batched else None,
+        provider_response_id=None,
+    )
+    said = [answer] if answer.model_name == plain.model_name else [replace(plain, model_name=answer.model_name), answer]
+    return max((price for one in (plain, *said) if (price := _known(one))), default=None)
+
+
+def _known(answer: ModelResponse) -> Decimal | None:
+    """The price by the price list; None where it has none."""
+    try:
+        cost = answer.cost().total_price
+    except (LookupError, ValueError, AssertionError):
+        return None  # an unknown provider or model, or usage that says too little
+    except Exception:
+        _log.exception("the price of a turn with %s could not be found", answer.model_name)
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None

@@ -1,6 +1,7 @@
-"""Heartbeats for every activity, in one place, so that a killed worker service is noticed within seconds.
+"""Interceptors of every activity: a span for each attempt, and heartbeats.
 
-They go on while a large result waits for the blob store: otherwise the server would have the activity done again.
+Heartbeats show within seconds that a worker service was killed. They go on while a large result waits for the blob
+store: otherwise the server would have the activity done again.
 """
 
 from __future__ import annotations
@@ -39,12 +40,37 @@ from llm_do_temporal.messages.activities import (
     CHECK_OUTPUT,
     EXTERNAL_CAPABILITIES,
     LIST_EXTERNAL_TOOLS,
+    RECORD_AT_DESK,
+    REQUEST_MODEL,
     SCORE_CASE,
 )
 from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keep_ahead
+from llm_do_temporal.telemetry.spans import span
+
+MODEL_REQUEST = "model_request"
+"""Name of the spans of a turn's attempts, in place of their activity's, which is technical."""
+
+
+class SpanInterceptor(Interceptor):
+    """Gives activities their spans, below that of what scheduled them; a record at the desk is no work."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """See Interceptor."""
+        return _Spanned(next)
+
+
+class _Spanned(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        info = activity.info()
+        if info.activity_type == RECORD_AT_DESK.name:
+            return await self.next.execute_activity(input)
+        name = MODEL_REQUEST if info.activity_type == REQUEST_MODEL.name else info.activity_type
+        with span(name, {"llm_do.activity": info.activity_type, "llm_do.attempt": info.attempt}):
+            return await self.next.execute_activity(input)
+
 
 BEAT_SECONDS = 1.0
 _OF_AUTHORS = frozenset(

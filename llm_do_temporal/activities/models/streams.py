@@ -1,7 +1,8 @@
-"""Asks a model, and tells the server the end of its answer while it is written.
+"""Requests to a model whose answer is streamed, and the end of the answer that people see while it is written.
 
-The answer is streamed from the provider and put together here, so the workflow gets it as a whole. Its end goes out as
-details of heartbeats: they cost the history nothing, and the next attempt begins without them.
+The answer is put together here, so the workflow gets it as a whole. Its end is sent as details of heartbeats: they cost
+the history nothing, and the next attempt begins without them. Adapters put the pieces of calls together by an index or
+an item id. Some servers give several calls the same index, or repeat a call's name in each piece.
 """
 
 from __future__ import annotations
@@ -29,17 +30,91 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_core import from_json
 from temporalio import activity
 
 from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
-from llm_do_temporal.activities.models.answers import whole_value
+from llm_do_temporal.activities.models.answers import NO_REASON, whole_value
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.activities.models.endings import NO_REASON
-from llm_do_temporal.activities.models.streamed_calls import StreamedCalls
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
+
+class StreamedCalls:
+    """Calls of one stream by the place of their part in the answer."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, list[ToolCallPart]] = {}
+
+    def take(self, event: ModelResponseStreamEvent) -> None:
+        """Take in the next event of the stream. Raises UnexpectedModelBehavior for a piece that fits no call."""
+        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+            found = self._calls.setdefault(event.index, [])
+            if found and found[-1].tool_call_id == event.part.tool_call_id:
+                found.pop()
+            found.append(event.part)
+        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
+            found = self._calls.get(event.index)
+            if found is not None:
+                _go_on(found, event.delta)
+
+    def parted(self, answer: ModelResponse) -> ModelResponse:
+        """Return the answer with calls that the adapter joined as calls of their own.
+
+        Raises UnexpectedModelBehavior where it is not known which calls belong to which part.
+        """
+        sent = [self._calls[index] for index in sorted(self._calls)]
+        if sum(isinstance(part, ToolCallPart) for part in answer.parts) != len(sent):
+            raise UnexpectedModelBehavior("the calls of the stream cannot be told apart")
+        parts: list[ModelResponsePart] = []
+        calls = iter(sent)
+        for part in answer.parts:
+            parts.extend(_apart(part, next(calls)) if isinstance(part, ToolCallPart) else [part])
+        return replace(answer, parts=parts)
+
+
+def _apart(part: ToolCallPart, sent: list[ToolCallPart]) -> list[ToolCallPart]:
+    if len(sent) == 1:
+        return [replace(part, tool_name=sent[0].tool_name, tool_call_id=sent[0].tool_call_id)]
+    return sent
+
+
+def _go_on(found: list[ToolCallPart], delta: ToolCallPartDelta) -> None:
+    """Add a piece to the last call, or begin another call with it."""
+    last = found[-1]
+    name, more = delta.tool_name_delta, delta.args_delta
+    differs = delta.tool_call_id not in (None, last.tool_call_id)
+    is_more = bool(more.strip() if isinstance(more, str) else more)
+    if name and _begins(last, name, differs=differs, is_more=is_more):
+        own = delta.tool_call_id or last.tool_call_id
+        found.append(ToolCallPart(name, more, tool_call_id=own, provider_details=delta.provider_details))
+        return
+    same = replace(delta, tool_call_id=None, tool_name_delta=None if name == last.tool_name else name)
+    grown = same.apply(last)
+    if not isinstance(grown, ToolCallPart):
+        raise UnexpectedModelBehavior("a piece of the stream belongs to no call")
+    found[-1] = grown
+
+
+def _begins(last: ToolCallPart, name: str, *, differs: bool, is_more: bool) -> bool:
+    """Whether a piece with a name begins a call after `last`: by its id and name, or as `last` is complete."""
+    if _is_complete(last):
+        return differs or is_more or name != last.tool_name
+    return differs and (name != last.tool_name or not last.args)
+
+
+def _is_complete(call: ToolCallPart) -> bool:
+    if not isinstance(call.args, str):
+        return bool(call.args)
+    try:
+        return isinstance(from_json(call.args), dict)
+    except ValueError:
+        return False
+
+
+Asked = tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]
+"""A whole request: messages, settings, tools."""
 BEAT_SECONDS = 0.2
 """Shortest time between two heartbeats with a tail that has grown."""
 MOST_BEATS_A_SECOND = 50
@@ -151,15 +226,16 @@ async def ask(
     none. Where a stream cannot be used, the same turn is asked for without a stream: a whole answer has its own end.
     Where a server refuses the one form, the other is asked for, whatever is wanted.
     """
+    asked = (messages, settings, parameters)
     if model.provider is None:
-        return await model.request(messages, settings, parameters)
+        return await model.request(*asked)
     pause = _pause_of(model)
     if pause.left or not (live or pause.streamed):
         pause.left = max(0, pause.left - 1)
-        return await _whole(model, messages, settings, parameters, live=live)
+        return await _whole(model, asked, live=live)
     pause.streamed = max(0, pause.streamed - 1)
     try:
-        answer = await _streamed(model, messages, settings, parameters, live=live)
+        answer = await _streamed(model, asked, live=live)
     except NotImplementedError:
         pause_streams(model, "its library cannot", most=True)
     except ModelRequestRejectedError as error:
@@ -174,7 +250,7 @@ async def ask(
         else:
             pause.length = 0
         return answer
-    return await _whole(model, messages, settings, parameters, live=live)
+    return await _whole(model, asked, live=live)
 
 
 def pause_streams(model: Model, why: str, *, most: bool = False) -> None:
@@ -198,17 +274,10 @@ def _is_of_streams(error: ModelAPIError) -> bool:
     return _STREAM in f"{error.message} {error.body}".lower()
 
 
-async def _whole(
-    model: Model,
-    messages: list[ModelMessage],
-    settings: ModelSettings,
-    parameters: ModelRequestParameters,
-    *,
-    live: bool,
-) -> ModelResponse:
+async def _whole(model: Model, asked: Asked, *, live: bool) -> ModelResponse:
     """Return an answer without a stream; with one where the server does nothing else."""
     try:
-        return await model.request(messages, settings, parameters)
+        return await model.request(*asked)
     except ModelHTTPError as error:
         is_refusal = isinstance(error, ModelRequestRejectedError) or error.status_code in (405, 501)
         if not is_refusal or not _is_of_streams(error):
@@ -218,17 +287,10 @@ async def _whole(
         raise
     pause = _pause_of(model)
     pause.left, pause.streamed = 0, MOST_WHOLE_TURNS
-    return await _streamed(model, messages, settings, parameters, live=live)
+    return await _streamed(model, asked, live=live)
 
 
-async def _streamed(
-    model: Model,
-    messages: list[ModelMessage],
-    settings: ModelSettings,
-    parameters: ModelRequestParameters,
-    *,
-    live: bool,
-) -> ModelResponse:
+async def _streamed(model: Model, asked: Asked, *, live: bool) -> ModelResponse:
     tail = AnswerTail(activity.info().attempt, activity.info().scheduled_time)
     calls = StreamedCalls()
     telling = asyncio.create_task(_tell(tail)) if live else None
@@ -236,7 +298,7 @@ async def _streamed(
         _telling.add(telling)
         telling.add_done_callback(_telling.discard)
     try:
-        async with model.request_stream(messages, settings, parameters) as stream:
+        async with model.request_stream(*asked) as stream:
             try:
                 async for event in stream:
                     tail.take(event)

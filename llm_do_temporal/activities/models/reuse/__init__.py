@@ -1,1 +1,0 @@
-"""Reuse of model turns by forks."""
