@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks.versions.simulation import PASSED, POINTS, SCORE_POINTS, Tally, Version, compared, covered, middle_for
-from llm_do_temporal.policy.evaluations.paired import LEVEL, share_interval
+from llm_do_temporal.policy.evaluations.figures import LEVEL, share_interval
 
 CASES = (20, 50, 200)
 REPEATS = (1, 3)

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from llm_do_temporal.policy.evaluations.comparison import compare_cases
-from llm_do_temporal.policy.evaluations.outcomes import CaseOutcome
-from llm_do_temporal.policy.evaluations.paired import mean_interval, share_interval
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.facts import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.figures import CaseOutcome, mean_interval, share_interval
 
 SPREAD = 1.5
 """Standard deviation of the difficulty of cases, on the scale of the logistic curve."""

@@ -20,7 +20,27 @@ from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.doors.acp import acp
 from llm_do_temporal.cli.commands.doors.lsp import lsp
 from llm_do_temporal.cli.commands.doors.mcp import mcp
-from llm_do_temporal.cli.commands.doors.schedules import (
+from llm_do_temporal.cli.commands.doors.slack import slack
+from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
+from llm_do_temporal.cli.commands.evaluations import (
+    add,
+    compare,
+    evaluate,
+    export_experiment,
+    list_evaluations,
+    show_evaluation,
+)
+from llm_do_temporal.cli.commands.export import export, logs
+from llm_do_temporal.cli.commands.forks.difference import diff
+from llm_do_temporal.cli.commands.forks.fork import fork
+from llm_do_temporal.cli.commands.forks.trial import try_worker
+from llm_do_temporal.cli.commands.gc import gc
+from llm_do_temporal.cli.commands.models import models
+from llm_do_temporal.cli.commands.policy.grants import grants, revoke
+from llm_do_temporal.cli.commands.reviews.review import review
+from llm_do_temporal.cli.commands.rules import rules, suggest, try_rules
+from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
+from llm_do_temporal.cli.commands.schedules import (
     backfill_schedule,
     create_schedule,
     delete_schedule,
@@ -30,24 +50,6 @@ from llm_do_temporal.cli.commands.doors.schedules import (
     show_schedule,
     trigger_schedule,
 )
-from llm_do_temporal.cli.commands.doors.slack import slack
-from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
-from llm_do_temporal.cli.commands.evaluations.addition import add
-from llm_do_temporal.cli.commands.evaluations.comparison import compare
-from llm_do_temporal.cli.commands.evaluations.evaluate import evaluate
-from llm_do_temporal.cli.commands.evaluations.experiments import list_evaluations, show_evaluation
-from llm_do_temporal.cli.commands.evaluations.export import export_experiment
-from llm_do_temporal.cli.commands.export import export, logs
-from llm_do_temporal.cli.commands.forks.difference import diff
-from llm_do_temporal.cli.commands.forks.fork import fork
-from llm_do_temporal.cli.commands.forks.trial import try_worker
-from llm_do_temporal.cli.commands.gc import gc
-from llm_do_temporal.cli.commands.models import models
-from llm_do_temporal.cli.commands.policy.grants import grants, revoke
-from llm_do_temporal.cli.commands.policy.rules import rules, suggest
-from llm_do_temporal.cli.commands.policy.trial import try_rules
-from llm_do_temporal.cli.commands.reviews.review import review
-from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.ui import ui

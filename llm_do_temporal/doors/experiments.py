@@ -8,16 +8,22 @@ from __future__ import annotations
 import asyncio
 import os
 
-from llm_do_temporal.client.evaluations.choice import chosen_cases, evaluation_named, evaluation_names
-from llm_do_temporal.client.evaluations.comparison import compare_records
-from llm_do_temporal.client.evaluations.listings import (
+from llm_do_temporal.client.evaluations.experiments import (
     ExperimentListing,
+    compare_records,
     find_experiment,
     list_experiments,
+    read_listed,
     read_listing,
+    read_pair,
 )
-from llm_do_temporal.client.evaluations.records import read_listed, read_pair
-from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
+from llm_do_temporal.client.evaluations.start import (
+    begin_experiment,
+    chosen_cases,
+    draft_evaluation,
+    evaluation_named,
+    evaluation_names,
+)
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.experiments import (

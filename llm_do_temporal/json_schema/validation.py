@@ -36,7 +36,7 @@ from llm_do_temporal.json_schema.patterns import (
     metered,
     weigh,
 )
-from llm_do_temporal.policy.evaluations.scores import EvaluatorProblem
+from llm_do_temporal.policy.evaluations.facts import EvaluatorProblem
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -33,7 +33,7 @@ from llm_do_temporal.activities.attachments import AttachmentActivities, InputAc
 from llm_do_temporal.activities.commands.shell import CheckActivities, ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
-from llm_do_temporal.activities.evaluations.cases import EvaluationActivities, ReadCase
+from llm_do_temporal.activities.evaluations import EvaluationActivities, ReadCase
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities, LayerActivities
 from llm_do_temporal.activities.models.batched_turns import BatchTimes
@@ -62,7 +62,7 @@ from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.storage.private_files import close_to_others
-from llm_do_temporal.workflows.evaluation.workflow import LlmDoEvaluation
+from llm_do_temporal.workflows.evaluation import LlmDoEvaluation
 from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun

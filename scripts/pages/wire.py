@@ -32,8 +32,13 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.conversation import ConversationPart, LiveText
-from llm_do_temporal.messages.experiments.evaluations import EvaluationEnd, RunEvaluationInput
-from llm_do_temporal.messages.experiments.results import EVALUATION_MEMO, EVALUATION_WORKFLOW, EvaluationMemo
+from llm_do_temporal.messages.experiments.evaluations import (
+    EVALUATION_MEMO,
+    EVALUATION_WORKFLOW,
+    EvaluationEnd,
+    EvaluationMemo,
+    RunEvaluationInput,
+)
 from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.messages.runs import (
     InvocationMemo,

@@ -22,12 +22,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.evaluations.progress import read_progress
-from llm_do_temporal.client.evaluations.records import read_experiment
+from llm_do_temporal.client.evaluations.experiments import read_experiment, read_progress
 from llm_do_temporal.client.evaluations.start import BegunExperiment, begin_experiment, draft_evaluation
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.messages.activities import REQUEST_MODEL
-from llm_do_temporal.messages.experiments.results import ExperimentRecord
+from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from tests.support.patience import PATIENCE_SECONDS

@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from llm_do_temporal.client.schedules.plan import SchedulePlan
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import SchedulePlan, Schedules
 from llm_do_temporal.messages.batches import InputFiles
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS

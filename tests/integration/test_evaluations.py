@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from llm_do_temporal.client.evaluations.listings import find_experiment, list_experiments
-from llm_do_temporal.client.evaluations.records import read_listed
+from llm_do_temporal.client.evaluations.experiments import find_experiment, list_experiments, read_listed
 from llm_do_temporal.errors import ModelFailed, UsageError
 from llm_do_temporal.testing import ScriptedModel, fails, scripted
 from tests.support.evaluations.begun import evaluated

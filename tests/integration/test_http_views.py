@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import Schedules
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.testing import call, scripted

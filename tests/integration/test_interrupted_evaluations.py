@@ -9,8 +9,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 from temporalio.client import WorkflowHandle
 
-from llm_do_temporal.client.evaluations.progress import read_progress
-from llm_do_temporal.client.evaluations.records import read_experiment
+from llm_do_temporal.client.evaluations.experiments import read_experiment, read_progress
 from llm_do_temporal.client.history.events import activity_of
 from llm_do_temporal.messages.activities import JUDGE_CASE
 from llm_do_temporal.policy.evaluations.spec import Threshold

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from llm_do_temporal.cli.commands.policy.trial import try_rules
+from llm_do_temporal.cli.commands.rules import try_rules
 from llm_do_temporal.cli.options import Location
 from tests.support.people.signed_in import signed_in_browser
 from tests.support.runs.parked import start_parked, write_call

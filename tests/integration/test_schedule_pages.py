@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.client import Schedule, ScheduleActionStartWorkflow
 
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import Schedules
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.testing import scripted
 from tests.support.doors.scheduled import YEARLY, made, put, ran, reads, triggered

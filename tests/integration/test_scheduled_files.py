@@ -14,8 +14,7 @@ from llm_do_temporal.client.forks.run_record import read_run_record
 from llm_do_temporal.client.maintenance.delete import delete_run
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.schedules.inputs import input_files
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import Schedules, input_files
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import AttachmentRefusal, UsageError

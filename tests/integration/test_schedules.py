@@ -8,9 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from llm_do_temporal.client.schedules.meetings import MeetingFate
-from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import OVERLAPS, MeetingFate, SchedulePlan, Schedules
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_RUN_ID_CHARS

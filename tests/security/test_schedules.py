@@ -13,8 +13,7 @@ import pytest
 from temporalio.client import Schedule, ScheduleActionStartWorkflow
 
 from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.schedules.inputs import input_files
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import Schedules, input_files
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import AttachmentRefusal, LlmDoError, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW

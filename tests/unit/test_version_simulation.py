@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.versions.__main__ import equal_lines, main, power_lines
 from benchmarks.versions.simulation import PASSED, POINTS, Version, compared, middle_for
-from llm_do_temporal.policy.evaluations.paired import LEVEL, share_interval
+from llm_do_temporal.policy.evaluations.figures import LEVEL, share_interval
 
 EQUAL = Version(middle_for(PASSED), 3.5)
 BETTER = Version(middle_for(PASSED + POINTS), 3.9)

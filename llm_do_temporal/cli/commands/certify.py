@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.evaluations.evaluate import find_evaluation
+from llm_do_temporal.cli.commands.evaluations import find_evaluation
 from llm_do_temporal.cli.commands.start import read_prompt
 from llm_do_temporal.cli.options import Location, read_json
 from llm_do_temporal.cli.output import print_json

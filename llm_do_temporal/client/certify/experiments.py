@@ -17,17 +17,14 @@ from temporalio.client import WorkflowFailureError
 from llm_do_temporal.client.certify.evidence import Evidence, Histories, gather
 from llm_do_temporal.client.certify.rehearsal import Rehearsal
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.evaluations.definitions import involved_in
-from llm_do_temporal.client.evaluations.progress import read_failure
-from llm_do_temporal.client.evaluations.records import read_record
-from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
+from llm_do_temporal.client.evaluations.experiments import read_failure, read_record
+from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation, involved_in
 from llm_do_temporal.client.history.desk_news import news_at_desk
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.activities import JUDGE_CASE, SCORE_CASE
-from llm_do_temporal.messages.experiments.evaluations import EvaluationEnd
-from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
+from llm_do_temporal.messages.experiments.evaluations import CaseResult, EvaluationEnd, ExperimentRecord
 from llm_do_temporal.policy.evaluations.evaluators import MaxSeconds
 from llm_do_temporal.policy.evaluations.spec import EXPECTED, EvaluationSpec
 from llm_do_temporal.policy.models import Aliases

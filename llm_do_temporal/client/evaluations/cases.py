@@ -23,7 +23,6 @@ from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage, Outcome
 from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
@@ -64,13 +63,20 @@ class CaseReader:
         view, facts = follower.view, case.story.facts
         if view.ended_at is None:
             raise EffectFailed(f"run '{run}' has not ended")
+        usage = view.usage
         files = await asyncio.to_thread(self._files, case)
         read = CaseFacts(
             output=facts.output if facts.has_result else None,
             truncated=cut_reason(facts.truncated),
             error=None if facts.has_result else _error(view, case),
-            usage=_usage(view.usage),
-            seconds=_seconds(view),
+            usage=CaseUsage(
+                turns=usage.requests,
+                tool_calls=usage.tool_calls,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cost=None if usage.unpriced or usage.cost_usd is None else float(usage.cost_usd),
+            ),
+            seconds=None if view.started_at is None else max(0.0, (view.ended_at - view.started_at).total_seconds()),
             calls=case.calls(),
             files=files,
         )
@@ -170,7 +176,7 @@ class _Case:
         """Return the calls of all invocations, in the order in which they began."""
         made = [call for invocation in self._invocations.values() for call in invocation.calls]
         made.sort(key=lambda one: one.entry.at)
-        return tuple(_ended(one) for one in made)
+        return tuple(one.call.model_copy(update={"outcome": _outcome(one)}) for one in made)
 
 
 def _take_entry(invocation: _Invocation, entry: Entry) -> None:
@@ -207,10 +213,6 @@ def _decide(invocation: _Invocation, delivered: Mapping[str, Any]) -> None:
     call.call = call.call.model_copy(update=changes)
 
 
-def _ended(one: _Call) -> CaseCall:
-    return one.call.model_copy(update={"outcome": _outcome(one)})
-
-
 def _outcome(one: _Call) -> Outcome:
     if one.call.decision == "rejected":
         return "refused"
@@ -225,20 +227,3 @@ def _outcome(one: _Call) -> Outcome:
 def _error(view: RunView, case: _Case) -> CaseError:
     kind, words = _ENDS.get(view.status, (case.error_type or "RunFailed", ""))
     return CaseError(type=kind, message=case.story.facts.error or words or f"it ended as '{view.status}'")
-
-
-def _usage(usage: Usage) -> CaseUsage:
-    cost = None if usage.unpriced or usage.cost_usd is None else float(usage.cost_usd)
-    return CaseUsage(
-        turns=usage.requests,
-        tool_calls=usage.tool_calls,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost=cost,
-    )
-
-
-def _seconds(view: RunView) -> float | None:
-    if view.started_at is None or view.ended_at is None:
-        return None
-    return max(0.0, (view.ended_at - view.started_at).total_seconds())

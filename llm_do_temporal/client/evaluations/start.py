@@ -7,7 +7,7 @@ line only says which file is meant.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,65 +18,183 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.evaluations.definitions import functions_of, involved_in
-from llm_do_temporal.client.evaluations.listings import (
+from llm_do_temporal.client.evaluations.experiments import (
+    Experiment,
     ExperimentListing,
     find_experiment,
     list_experiments,
     named,
+    read_listed,
     read_listing,
+    read_remains,
 )
-from llm_do_temporal.client.evaluations.records import Experiment, read_listed
-from llm_do_temporal.client.evaluations.remains import read_remains
 from llm_do_temporal.client.start import LocalWorker, load_local_worker
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from llm_do_temporal.errors import EffectFailed, KeyMismatch, UsageError
+from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files, load_evaluation
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.tools.plays import read_play
+from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
+from llm_do_temporal.definitions.tools.python_tools import evaluator_source
+from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
+from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, run_settings
+from llm_do_temporal.errors import DefinitionError, EffectFailed, KeyMismatch, ModelRefusal, UnknownHere, UsageError
 from llm_do_temporal.messages.base import TASK_TIMEOUT
-from llm_do_temporal.messages.experiments.evaluations import ContinuedEvaluation, EvaluationPlan, RunEvaluationInput
-from llm_do_temporal.messages.experiments.results import (
+from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.experiments.evaluations import (
     EVALUATION_MEMO,
     EVALUATION_WORKFLOW,
     CaseResult,
-    EvaluationMemo,
+    ContinuedEvaluation,
+    EvaluationPlan,
+    RunEvaluationInput,
+    units_of,
 )
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
+from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.experiment import (
-    ExperimentIdentity,
     case_key,
     differences,
     experiment_identity,
 )
 from llm_do_temporal.policy.evaluations.run_ids import experiment_id
-from llm_do_temporal.policy.evaluations.spec import EXPECTED, EvaluationSpec
+from llm_do_temporal.policy.evaluations.spec import EXPECTED, MAX_REPEATS, EvaluationSpec
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.models import ModelSources, chain_of, full_name, play_of, resolve_model
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 
 LOOKED_AT = 20
 """Newest experiments of the same name whose results may be taken over."""
-_BESIDE = frozenset({"models", "queues", "search_attributes", "live_text", "aside", "scripted", "mode", "review"})
+_BESIDE = {"models", "queues", "search_attributes", "live_text", "aside", "scripted", "mode", "review"}
 """Settings of a run on which results do not depend, or that are in the identity by themselves."""
+_ANY_WORKER = "*"
+
+
+def evaluation_names(folder: Path) -> list[str]:
+    """Return the names of the workshop's evaluations, of files of one name one."""
+    return list(dict.fromkeys(path.name.removesuffix(EVALUATION_SUFFIX) for path in evaluation_files(folder)))
+
+
+def evaluation_named(name: str, folder: Path, worker: str | None) -> EvaluationSpec:
+    """Return the evaluation of this name, of no other place than the workshop. Raises DefinitionError, UnknownHere."""
+    found = [path for path in evaluation_files(folder) if path.name == f"{name}{EVALUATION_SUFFIX}"]
+    if len(found) == 1:
+        return load_evaluation(found[0], folder, worker=worker)
+    known = ", ".join(evaluation_names(folder)[:10])
+    what = f"{len(found)} evaluations are called" if found else "there is no evaluation"
+    raise UnknownHere(f"{what} '{name[:80]}'", next_step=f"This workshop has: {known}." if known else None)
+
+
+def chosen_cases(spec: EvaluationSpec, repeats: int | None, cases: Collection[str]) -> EvaluationSpec:
+    """Return the evaluation with these repeats and cases alone; None and no cases: as it is. Raises UsageError."""
+    changes: dict[str, Any] = {}
+    if repeats is not None:
+        if not 1 <= repeats <= MAX_REPEATS:
+            raise UsageError(f"--repeats {repeats}: it is a number from 1 to {MAX_REPEATS}")
+        changes["repeats"] = repeats
+    unknown = [one for one in cases if spec.case(one) is None]
+    if unknown:
+        known = ", ".join(f"'{one.id}'" for one in spec.cases[:10])
+        raise UsageError(f"the evaluation has no case '{unknown[0]}'", next_step=f"It has: {known}.")
+    if cases:
+        changes["cases"] = tuple(one for one in spec.cases if one.id in cases)
+    return spec.model_copy(update=changes)
 
 
 @dataclass(frozen=True)
-class EvaluationDraft:
-    """Evaluation as its files are now, ready to be planned."""
+class Involved:
+    """Files and models of workers."""
 
-    spec: EvaluationSpec
-    identity: ExperimentIdentity
-    attachments: dict[str, Attachment]
-    others: dict[str, Any]
-    """Other answers of a judge's pairs, by the names of units."""
-    environment_model: str | None
-    started_by: str
+    definitions: dict[str, str] = field(default_factory=dict[str, str])
+    """Digests of the files of workers, of their Python tools and of plays, by path."""
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    """Models by the names of workers."""
 
-    @property
-    def workflow(self) -> str:
-        """Workflow id of the experiment."""
-        return experiment_id(self.spec.name, self.identity.digest)
+
+@dataclass(frozen=True)
+class InvolvedWorkers:
+    """Workers that an evaluation involves, and the settings under which they run."""
+
+    settings: RunSettings
+    entry: Involved
+    """Worker that is evaluated, with all that it may call."""
+    judge: Involved | None
+    """Judge, with all that it may call; None: there is none."""
+
+
+def involved_in(spec: EvaluationSpec, workshop: Workshop, environment_model: str | None) -> InvolvedWorkers:
+    """Return what an evaluation involves. Raises DefinitionError, and UsageError without a model for one."""
+    start = StartRunInput(worker=spec.worker, force_model=spec.settings.model, limits=spec.settings.limits)
+    start = start.model_copy(update={"environment_model": environment_model, "turns": spec.settings.turns})
+    settings = run_settings(workshop.config, start)
+    entry, judge = involved(workshop, spec.worker, settings.models), None
+    if spec.judge is not None:
+        judge_start = start.model_copy(update={"worker": spec.judge.worker, "force_model": spec.judge.model})
+        judge = involved(workshop, spec.judge.worker, run_settings(workshop.config, judge_start).models)
+    return InvolvedWorkers(settings, entry, judge)
+
+
+def involved(workshop: Workshop, entry: str, models: ModelSources) -> Involved:
+    """Return all that the worker `entry` may run with. Raises DefinitionError, and UsageError without a model for it.
+
+    Of workers that it may call by any name, those that cannot be loaded are left out: a call of them fails.
+    """
+    registry, found = Registry(workshop), Involved()
+    worker = registry.load(entry)
+    try:
+        _involve(registry, worker, models, None, found)
+    except ModelRefusal as refusal:
+        raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+    named = [one for model in found.models.values() for one in chain_of(models.aliases, model)]
+    for play in dict.fromkeys(play_of(full_name(models.aliases, one)) for one in named):
+        if play is not None:
+            file = read_play(play, root=workshop.root.resolve())
+            found.definitions[file.label] = digest_with_imports(file, imported_files(file))
+    return found
+
+
+def _involve(
+    registry: Registry, worker: PinnedWorker, sources: ModelSources, caller: str | None, found: Involved
+) -> None:
+    found.definitions[worker.source] = worker.sha256
+    for tool in () if worker.python is None else worker.python.tools:
+        found.definitions[tool.source] = tool.sha256
+    model = resolve_model(
+        sources,
+        worker=worker.name,
+        worker_model=worker.model,
+        caller_model=caller,
+        compatible=worker.compatible_models,
+    )
+    found.models[worker.name] = model
+    for name in _callees(registry, worker):
+        if name in found.models:
+            continue
+        try:
+            _involve(registry, registry.load(name), sources, model, found)
+        except (DefinitionError, ModelRefusal):
+            continue
+
+
+def _callees(registry: Registry, worker: PinnedWorker) -> Iterator[str]:
+    if worker.delegation is None:
+        return
+    yield from (tool.name for tool in worker.delegation.tools)
+    for name in worker.delegation.allow_workers or ():
+        yield from (registry.names() if name == _ANY_WORKER else (name,))
+
+
+def functions_of(workshop: Workshop, spec: EvaluationSpec) -> dict[str, str]:
+    """Return the digests of the files of Python evaluators, with the modules of the workshop that they import.
+
+    They go by the references of the evaluators. Raises DefinitionError.
+    """
+    named = [one for case in spec.cases for one in spec.evaluators_of(case)] or list(spec.evaluators)
+    references = sorted({one.function for one in named if isinstance(one, Python)})
+    files = {reference: evaluator_source(reference, root=workshop.root.resolve()) for reference in references}
+    return {reference: digest_with_imports(file, imported_files(file)) for reference, file in files.items()}
 
 
 @dataclass(frozen=True)
@@ -95,13 +213,6 @@ class BegunExperiment:
     """Workflow id of that one; empty: there is none."""
 
 
-@dataclass
-class _TakenOver:
-    """Results that an experiment takes over, by the names of units."""
-
-    results: dict[str, CaseResult] = field(default_factory=dict[str, CaseResult])
-
-
 async def draft_evaluation(
     client: LlmDoClient,
     spec: EvaluationSpec,
@@ -109,8 +220,8 @@ async def draft_evaluation(
     *,
     environment_model: str | None,
     started_by: str,
-) -> EvaluationDraft:
-    """Return the evaluation with everything that its results depend on; attached files are in the blob store then.
+) -> EvaluationPlan:
+    """Return the plan of a first start, with everything that results depend on; attached files are in the blob store.
 
     Raises DefinitionError and UsageError for what can be known to be wrong, and errors of the connection.
     """
@@ -126,14 +237,13 @@ async def _others(client: LlmDoClient, spec: EvaluationSpec) -> tuple[dict[str, 
     found = find_experiment(await list_experiments(client.temporal), against)
     record = (await read_listed(client.temporal, found)).record
     answers = {f"{one.case}#{one.repeat}": one.facts.output for one in record.results if one.facts.error is None}
-    missing = [case.id for case in spec.cases if f"{case.id}#1" not in answers]
-    if missing:
-        raise UsageError(
-            f"the judge compares with experiment '{found.workflow}', which has no answer for case '{missing[0]}'"
-        )
-    for case in spec.cases:
-        for repeat in range(2, spec.repeats + 1):
-            answers.setdefault(f"{case.id}#{repeat}", answers[f"{case.id}#1"])
+    for unit in units_of(spec):
+        first = f"{unit.case}#1"
+        if first not in answers:
+            raise UsageError(
+                f"the judge compares with experiment '{found.workflow}', which has no answer for case '{unit.case}'"
+            )
+        answers.setdefault(unit.name, answers[first])
     return answers, {f"experiment {found.workflow}": digest_of(answers)}
 
 
@@ -144,7 +254,7 @@ def _draft(
     baseline: dict[str, str],
     environment_model: str | None,
     started_by: str,
-) -> EvaluationDraft:
+) -> EvaluationPlan:
     workshop, worker = load_workshop(folder), load_local_worker(folder, spec.worker)
     attachments = _attach(spec, worker, workshop.root)
     if spec.judge is not None:
@@ -160,13 +270,22 @@ def _draft(
         attachments={path: one.sha256 for path, one in attachments.items()},
         judge_definitions=None if judge is None else {**judge.definitions, **baseline},
         judge_models=None if judge is None else judge.models,
-        settings=_settings(settings.model_dump(mode="json", exclude=set(_BESIDE))),
+        settings=_digests_of(settings.model_dump(mode="json", exclude=_BESIDE)),
         functions=functions_of(workshop, spec),
     )
-    return EvaluationDraft(spec, identity, attachments, others, environment_model, started_by)
+    return EvaluationPlan(
+        workflow=experiment_id(spec.name, identity.digest),
+        spec=spec,
+        identity=identity,
+        started_by=started_by,
+        started_at=datetime.now(UTC),
+        attachments=attachments,
+        environment_model=environment_model,
+        others=others,
+    )
 
 
-def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+def _digests_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of the workshop for the identity: short values as they are, of others the digest."""
     return {
         f"workshop.{name}": value if isinstance(value, str | int | float | bool) else digest_of(value)[:32]
@@ -191,7 +310,7 @@ def _attach(spec: EvaluationSpec, worker: LocalWorker, root: Path) -> dict[str, 
     return found
 
 
-async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry_errors: bool) -> BegunExperiment:
+async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_errors: bool) -> BegunExperiment:
     """Start the experiment, or find it where it is under way or finished.
 
     One that was interrupted goes on with the results that it has. The thresholds of a finished one are judged again
@@ -199,10 +318,10 @@ async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry
     taken over where everything is the same that they depend on. Raises UsageError and errors of the connection.
     """
     listed = await list_experiments(client.temporal)
-    units = len(draft.spec.cases) * draft.spec.repeats
-    same = await read_listing(client.temporal, draft.workflow)
-    if same is not None and same.facts.digest not in ("", draft.identity.digest):
-        raise EffectFailed(f"'{draft.workflow}' is the id of another experiment, with the digest {same.facts.digest}")
+    units = len(plan.units)
+    same = await read_listing(client.temporal, plan.workflow)
+    if same is not None and same.facts.digest not in ("", plan.identity.digest):
+        raise EffectFailed(f"'{plan.workflow}' is the id of another experiment, with the digest {same.facts.digest}")
     if same is not None and same.state == "running":
         if retry_errors:
             raise UsageError(
@@ -211,38 +330,44 @@ async def begin_experiment(client: LlmDoClient, draft: EvaluationDraft, *, retry
             )
         return BegunExperiment(same.workflow, "attached", units)
     if same is not None and same.state == "completed" and not (retry_errors and same.facts.errors):
-        return await _judged_again(client, draft, same)
+        return await _judged_again(client, plan, same)
     blobs = _blobs(client)
-    taken = _TakenOver()
+    taken: dict[str, CaseResult] = {}
     if same is not None:
-        _take(taken, draft, await read_remains(client.temporal, same, blobs), origin="")
-    others = [one for one in named(listed, draft.spec.name) if one.workflow != draft.workflow and one.facts.record]
+        _take(taken, plan, await read_remains(client.temporal, same, blobs), origin="")
+    others = [one for one in named(listed, plan.spec.name) if one.workflow != plan.workflow and one.facts.record]
     read = [found for one in others[:LOOKED_AT] if (found := await _read_other(client, one)) is not None]
     for experiment in read:
-        _take(taken, draft, experiment.record.results, origin=experiment.record.workflow)
-    plan = await asyncio.to_thread(_plan, draft, same, taken, blobs, retry_errors)
-    begun = await _start(client, draft, plan, await asyncio.to_thread(_keep, blobs, plan))
+        _take(taken, plan, experiment.record.results, origin=experiment.record.workflow)
+    plan = plan if same is None else _next_round(plan, same)
+    kept = {name: await asyncio.to_thread(_keep, blobs, result) for name, result in taken.items()}
+    begun = await _start_workflow(client, blobs, plan.model_copy(update={"retry_errors": retry_errors, "taken": kept}))
     return BegunExperiment(
-        draft.workflow,
+        plan.workflow,
         "attached" if not begun else "started" if same is None else "resumed",
         units,
-        len(taken.results),
-        differences(read[0].record.identity, draft.identity) if read and same is None else (),
+        len(taken),
+        differences(read[0].record.identity, plan.identity) if read and same is None else (),
         read[0].record.workflow if read and same is None else "",
     )
 
 
-async def _judged_again(client: LlmDoClient, draft: EvaluationDraft, same: ExperimentListing) -> BegunExperiment:
+def _next_round(plan: EvaluationPlan, same: ExperimentListing) -> EvaluationPlan:
+    """Return the plan of one more start of the same experiment."""
+    facts = same.facts
+    return plan.model_copy(update={"started_at": facts.started_at or plan.started_at, "round": facts.round + 1})
+
+
+async def _judged_again(client: LlmDoClient, plan: EvaluationPlan, same: ExperimentListing) -> BegunExperiment:
     """Return the finished experiment. Where the thresholds are others now, its record is written again with them."""
-    units = len(draft.spec.cases) * draft.spec.repeats
+    units = len(plan.units)
     record = (await read_listed(client.temporal, same)).record
-    if record.spec.thresholds == draft.spec.thresholds:
+    if record.spec.thresholds == plan.spec.thresholds:
         return BegunExperiment(same.workflow, "finished", units)
-    blobs = _blobs(client)
-    plan = await asyncio.to_thread(_plan, draft, same, _TakenOver(), blobs, retry_errors=False)
+    plan = _next_round(plan, same)
     memo = same.facts.model_copy(update={"round": plan.round, "passed": None})
     done = ContinuedEvaluation(next=units, record=same.facts.record, recorded=len(record.results), memo=memo)
-    begun = await _start(client, draft, plan, await asyncio.to_thread(_keep, blobs, plan), done)
+    begun = await _start_workflow(client, _blobs(client), plan, done)
     return BegunExperiment(same.workflow, "resumed" if begun else "attached", units, len(record.results))
 
 
@@ -254,41 +379,16 @@ async def _read_other(client: LlmDoClient, listed: ExperimentListing) -> Experim
         return None
 
 
-def _take(taken: _TakenOver, draft: EvaluationDraft, found: Sequence[CaseResult], *, origin: str) -> None:
-    """Take over the results with the keys of this experiment that no newer one has given.
+def _take(taken: dict[str, CaseResult], plan: EvaluationPlan, found: Sequence[CaseResult], *, origin: str) -> None:
+    """Take over the results with the keys of this experiment that no newer one has given, by the names of units.
 
     `origin` is the experiment that has them, by its workflow id; empty: it is this one.
     """
     by_key = {one.key: one for one in found if one.key}
-    for case in draft.spec.cases:
-        for repeat in range(1, draft.spec.repeats + 1):
-            name = f"{case.id}#{repeat}"
-            result = by_key.get(case_key(draft.identity, case.id, repeat))
-            if result is None or name in taken.results:
-                continue
-            taken.results[name] = result.model_copy(update={"origin": result.origin or origin})
-
-
-def _plan(
-    draft: EvaluationDraft,
-    same: ExperimentListing | None,
-    taken: _TakenOver,
-    blobs: BlobStore,
-    retry_errors: bool,
-) -> EvaluationPlan:
-    return EvaluationPlan(
-        workflow=draft.workflow,
-        spec=draft.spec,
-        identity=draft.identity,
-        started_by=draft.started_by,
-        started_at=(same.facts.started_at if same is not None else None) or datetime.now(UTC),
-        round=1 if same is None else same.facts.round + 1,
-        attachments=draft.attachments,
-        environment_model=draft.environment_model,
-        retry_errors=retry_errors,
-        taken={name: _keep(blobs, result) for name, result in taken.results.items()},
-        others=draft.others,
-    )
+    for unit in plan.units:
+        result = by_key.get(case_key(plan.identity, unit.case, unit.repeat))
+        if result is not None and unit.name not in taken:
+            taken[unit.name] = result.model_copy(update={"origin": result.origin or origin})
 
 
 def _keep(blobs: BlobStore, value: EvaluationPlan | CaseResult) -> str:
@@ -305,51 +405,30 @@ def _blobs(client: LlmDoClient) -> BlobStore:
     return blobs
 
 
-async def _start(
-    client: LlmDoClient,
-    draft: EvaluationDraft,
-    plan: EvaluationPlan,
-    digest: str,
-    done: ContinuedEvaluation | None = None,
+async def _start_workflow(
+    client: LlmDoClient, blobs: BlobStore, plan: EvaluationPlan, done: ContinuedEvaluation | None = None
 ) -> bool:
     """Start the workflow, and return whether it was this start that did; not where somebody else was quicker.
 
     `done` is what the workflow goes on from; None: it begins with the first case.
     """
-    spec = draft.spec
-    memo = done.memo if done is not None else _memo(draft, plan)
-    start = RunEvaluationInput(plan=digest, units=len(plan.units), concurrency=spec.concurrency, continued=done)
+    spec, units = plan.spec, len(plan.units)
+    digest = await asyncio.to_thread(_keep, blobs, plan)
+    start = RunEvaluationInput(plan=digest, units=units, concurrency=spec.concurrency, continued=done)
     try:
         async with translated():
             await client.temporal.start_workflow(
                 EVALUATION_WORKFLOW,
                 start,
-                id=draft.workflow,
+                id=plan.workflow,
                 task_queue=client.task_queue,
                 task_timeout=TASK_TIMEOUT,
-                memo={EVALUATION_MEMO: memo},
-                static_summary=f"{spec.name}: {len(plan.units)} runs of {spec.worker}"[:SUMMARY_CHARS],
-                priority=Priority(priority_key=BATCH_PRIORITY, fairness_key=fairness_key(draft.workflow)),
+                memo={EVALUATION_MEMO: plan.memo if done is None else done.memo},
+                static_summary=f"{spec.name}: {units} runs of {spec.worker}"[:SUMMARY_CHARS],
+                priority=Priority(priority_key=BATCH_PRIORITY, fairness_key=fairness_key(plan.workflow)),
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             )
     except WorkflowAlreadyStartedError:
         return False
     return True
-
-
-def _memo(draft: EvaluationDraft, plan: EvaluationPlan) -> EvaluationMemo:
-    """Return the facts about an experiment that has no results yet."""
-    spec = draft.spec
-    return EvaluationMemo(
-        name=spec.name,
-        digest=draft.identity.digest,
-        worker=spec.worker,
-        worker_version=digest_of(dict(draft.identity.definitions)),
-        model=draft.identity.models.get(spec.worker, ""),
-        judge="" if spec.judge is None else spec.judge.worker,
-        cases=len(spec.cases),
-        repeats=spec.repeats,
-        round=plan.round,
-        started_at=plan.started_at,
-    )

@@ -23,7 +23,7 @@ from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.client.maintenance.schedules import mentioned_by_schedules
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
-from llm_do_temporal.messages.experiments.results import EVALUATION_WORKFLOW
+from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)

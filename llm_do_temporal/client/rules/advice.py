@@ -1,20 +1,28 @@
-"""Advice on rules: entries of `approvals: allow:` learned from past calls, and what they would have changed."""
+"""Advice on rules: entries of `approvals: allow:` learned from past calls, and what they would have changed.
+
+A person reads the change of `workshop.yaml` that adds them, and commits it. Nothing is written here.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCall
+from llm_do_temporal.definitions.workshop.allow_entries import with_allow_entries
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, decide
 from llm_do_temporal.policy.delegation import is_template
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
 from llm_do_temporal.policy.kinds.kind import AskedCall, argv_of, callee_of, place_of
 from llm_do_temporal.policy.kinds.lessons import MIN_DAYS, MIN_RUNS, LearnedKind, Lesson, Opinion, learned_kinds
 from llm_do_temporal.redaction.configured_keys import remove_keys
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 MAX_EXAMPLES = 3
 """Examples of each sort that an entry is given."""
@@ -30,6 +38,7 @@ class LearnedEntry:
 
     def as_json(self) -> dict[str, Any]:
         """The object of `rules suggest --json`."""
+        first, last = self.learned.support[0], self.learned.support[-1]
         return {
             "entry": entry_mapping(self.entry),
             "sentence": self.entry.kind.sentence,
@@ -37,8 +46,8 @@ class LearnedEntry:
             "runs": self.learned.runs,
             "days": self.learned.days,
             "people": list(self.learned.people),
-            "first": _named(self.learned.support[0]),
-            "last": _named(self.learned.support[-1]),
+            "first": {"run": first.run, "day": first.day.isoformat()},
+            "last": {"run": last.run, "day": last.day.isoformat()},
         }
 
 
@@ -115,13 +124,8 @@ def lesson_of(rules: ApprovalRules, past: PastCall) -> Lesson:
 def entry_mapping(entry: AllowEntry) -> dict[str, Any]:
     """Return the entry as it is written in YAML, without what it leaves open."""
     given = entry.model_dump(mode="json", exclude_defaults=True)
-    return {
-        name: given[name]
-        for name in (*(one for one in given if one not in _LAST), *(one for one in _LAST if one in given))
-    }
-
-
-_LAST = ("why", "match", "not_match")
+    last = {name: given.pop(name) for name in ("why", "match", "not_match") if name in given}
+    return given | last
 
 
 def _entry(learned: LearnedKind, refused: Iterable[AskedCall]) -> AllowEntry:
@@ -183,5 +187,24 @@ def _is_left(rules: ApprovalRules, entries: Sequence[AllowEntry], past: PastCall
     return judged.terms.names_people or covering(entries, call) is None
 
 
-def _named(lesson: Lesson) -> dict[str, str]:
-    return {"run": lesson.run, "day": lesson.day.isoformat()}
+def proposed_change(folder: Path, advice: RuleAdvice) -> str:
+    """Return the change that adds the advised entries to the file of a workshop, as `patch` and `git apply` take it.
+
+    Empty where there are none. Raises UsageError where the file has no place for them.
+    """
+    before = read_exactly(folder / WORKSHOP_FILE)
+    return unified_diff(before, with_allow_entries(before, [entry_mapping(one.entry) for one in advice.entries]))
+
+
+def read_exactly(path: Path) -> str:
+    """Return a file's text with the line ends and the byte order mark that it has."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def unified_diff(before: str, after: str) -> str:
+    """Return the change as `patch` and `git apply` take it; empty where nothing changes."""
+    # Split at line feeds alone, as `patch` does.
+    ours, theirs = ([line for line in re.split(r"(?<=\n)", text) if line] for text in (before, after))
+    changes = difflib.unified_diff(ours, theirs, f"a/{WORKSHOP_FILE}", f"b/{WORKSHOP_FILE}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in changes)

@@ -12,8 +12,7 @@ from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.validation import read_strictly
 from llm_do_temporal.json_schema import find_schema_problems
 from llm_do_temporal.json_schema.validation import pattern_problem
-from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS, BaseEvaluator, Evaluator
-from llm_do_temporal.policy.evaluations.evaluators.answers import FitsSchema, Matches
+from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS, BaseEvaluator, Evaluator, FitsSchema, Matches
 
 THEIRS = {"MaxModelRequests": ("MaxTurns", {"max_requests": "turns"}), "MaxDuration": ("MaxSeconds", dict[str, str]())}
 """Evaluators of pydantic-evals that have another name here: that name, and the names of their keys."""

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.client.evaluations.listings import ExperimentListing
+from llm_do_temporal.client.evaluations.experiments import ExperimentListing
 from llm_do_temporal.client.evaluations.start import BegunExperiment
 from llm_do_temporal.doors.values.base import RequestBody, ResponseValue
 from llm_do_temporal.messages.base import Json
-from llm_do_temporal.messages.experiments.results import CaseResult, MetricFigures
+from llm_do_temporal.messages.experiments.evaluations import CaseResult, MetricFigures
 from llm_do_temporal.policy.evaluations.comparison import Comparison
 from llm_do_temporal.policy.evaluations.facts import CaseError, CaseUsage
+from llm_do_temporal.policy.evaluations.figures import ThresholdVerdict
 from llm_do_temporal.policy.evaluations.spec import MAX_REPEATS
-from llm_do_temporal.policy.evaluations.thresholds import ThresholdVerdict
 from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.redaction.configured_keys import without_keys
 

@@ -7,39 +7,31 @@ tokens stand beside and decide nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from statistics import fmean
+from typing import Any, Literal, TypeAlias
 
-from llm_do_temporal.policy.evaluations.outcomes import (
+from llm_do_temporal.policy.evaluations.facts import CaseScore, scored
+from llm_do_temporal.policy.evaluations.figures import (
+    LEVEL,
     NO_ERROR,
     CaseOutcome,
     MetricKind,
     case_means,
-    kind_of,
-    scores_by_metric,
-)
-from llm_do_temporal.policy.evaluations.paired import (
-    LEVEL,
     cases_needed,
     holm,
+    kind_of,
     mean_interval,
-    mean_of,
+    scores_by_metric,
     sign_test,
     smallest_p,
-)
-from llm_do_temporal.policy.evaluations.scores import CaseScore
-from llm_do_temporal.policy.evaluations.verdict_words import (
-    amount_sentence,
-    error_sentence,
-    label_sentence,
-    left_out_sentence,
-    metric_sentence,
 )
 from llm_do_temporal.policy.values import Value
 
 Verdict: TypeAlias = Literal["better", "worse", "no_difference_shown", "too_few", "not_compared"]
 """Verdict on the second version: `not_compared` are labels, which have no order."""
 _Intervals: TypeAlias = Callable[[Sequence[float]], tuple[float, float] | None]
-AMOUNTS = ("cost", "seconds", "tokens")
+_AMOUNTS = {"cost": "${:.4f}", "seconds": "{:.1f} s", "tokens": "{:.0f} tokens"}
+"""Amounts that are compared, and how each is written."""
 
 
 class CaseDelta(Value):
@@ -112,28 +104,22 @@ class Comparison(Value):
     """Facts about the whole: cases that were left out, errors."""
 
 
-def compare_cases(
-    one: Sequence[CaseOutcome],
-    other: Sequence[CaseOutcome],
-    names: tuple[str, str] = ("A", "B"),
-    *,
-    intervals: bool = True,
-) -> Comparison:
-    """Compare two versions by the outcomes of their runs; `names` are for the sentences.
+def compare_cases(one: Sequence[CaseOutcome], other: Sequence[CaseOutcome], *, intervals: bool = True) -> Comparison:
+    """Compare two versions, which sentences call A and B, by the outcomes of their runs.
 
     Without `intervals`, on which no verdict depends, it is several times as fast.
     """
-    interval = mean_interval if intervals else _no_interval
+    interval: _Intervals = mean_interval if intervals else lambda _values: None
     ours, theirs = ({outcome.case for outcome in outcomes} for outcomes in (one, other))
     both = [case for case in dict.fromkeys(outcome.case for outcome in one) if case in theirs]
     shared = set(both)
     one, other = ([outcome for outcome in outcomes if outcome.case in shared] for outcomes in (one, other))
     errors = (sum(outcome.error for outcome in one), sum(outcome.error for outcome in other))
     only_one, only_other = tuple(sorted(ours - shared)), tuple(sorted(theirs - shared))
-    said = (left_out_sentence(len(only_one), len(only_other), names), error_sentence(errors, names))
+    said = (_left_out(len(only_one), len(only_other)), _errors(errors))
     return Comparison(
-        metrics=_metrics(both, one, other, names, interval),
-        amounts=tuple(_amount(name, one, other, names, interval) for name in AMOUNTS),
+        metrics=_metrics(both, one, other, interval),
+        amounts=tuple(_amount(name, one, other, interval) for name in _AMOUNTS),
         cases=len(both),
         only_one=only_one,
         only_other=only_other,
@@ -142,15 +128,10 @@ def compare_cases(
     )
 
 
-def _no_interval(_values: Sequence[float]) -> None:
-    return None
-
-
 def _metrics(
     cases: Sequence[str],
     one: Sequence[CaseOutcome],
     other: Sequence[CaseOutcome],
-    names: tuple[str, str],
     interval: _Intervals,
 ) -> tuple[MetricComparison, ...]:
     ours, theirs = scores_by_metric(_with_errors(one, other)), scores_by_metric(_with_errors(other, one))
@@ -161,7 +142,7 @@ def _metrics(
     # A metric with so few cases that it can show nothing in any event takes no part: it would cost the others.
     tested = {one.metric: one.p for one in compared if one.p is not None and smallest_p(len(one.deltas)) <= LEVEL}
     adjusted = holm(tested)
-    return tuple(_judged(found, adjusted.get(found.metric), len(tested), names) for found in compared)
+    return tuple(_judged(found, adjusted.get(found.metric), len(tested)) for found in compared)
 
 
 def _with_errors(outcomes: Sequence[CaseOutcome], others: Sequence[CaseOutcome]) -> Sequence[CaseOutcome]:
@@ -169,13 +150,7 @@ def _with_errors(outcomes: Sequence[CaseOutcome], others: Sequence[CaseOutcome])
     if not any(outcome.error for outcome in (*outcomes, *others)):
         return outcomes
     return [
-        outcome.model_copy(
-            update={
-                "scores": outcome.scores.model_copy(
-                    update={"scores": (*outcome.scores.scores, CaseScore(name=NO_ERROR, value=not outcome.error))}
-                )
-            }
-        )
+        outcome.model_copy(update={"scores": outcome.scores.plus(scored(NO_ERROR, not outcome.error))})
         for outcome in outcomes
     ]
 
@@ -190,31 +165,33 @@ def _metric(
     """Return the figures of a metric, without its verdict."""
     kind = kind_of(score for by_case in (ours, theirs) for scores in by_case.values() for score in scores)
     paired = [case for case in cases if case in ours and case in theirs]
-    missing = len(cases) - len(paired)
+    figures: dict[str, Any] = {}
     if kind == "labels":
-        changed = [_changed_label(case, ours[case], theirs[case]) for case in paired]
-        return _counted(MetricComparison(metric=name, kind=kind, verdict="not_compared", sentence=""), changed, missing)
-    one, other = case_means(ours), case_means(theirs)
-    deltas = [CaseDelta(case=case, one=one[case], other=other[case], delta=other[case] - one[case]) for case in paired]
-    found = _counted(MetricComparison(metric=name, kind=kind, verdict="too_few", sentence=""), deltas, missing)
-    if not deltas:
-        return found
-    sizes = [delta.delta for delta in deltas]
-    low, high = interval(sizes) or (None, None)
-    means = {
-        "one": mean_of([one[case] for case in paired]),
-        "other": mean_of([other[case] for case in paired]),
-        "delta": mean_of(sizes),
-    }
-    return found.model_copy(update={**means, "low": low, "high": high, "p": sign_test(sizes)})
-
-
-def _counted(found: MetricComparison, deltas: Iterable[CaseDelta], missing: int) -> MetricComparison:
-    ordered = tuple(sorted(deltas, key=lambda delta: (delta.delta, delta.case)))
-    wins, losses = sum(one.delta > 0 for one in ordered), sum(one.delta < 0 for one in ordered)
-    ties = len(ordered) - wins - losses
-    counts = {"wins": wins, "ties": ties, "losses": losses, "missing": missing, "deltas": ordered}
-    return found.model_copy(update=counts)
+        deltas = [_changed_label(case, ours[case], theirs[case]) for case in paired]
+    else:
+        one, other = case_means(ours), case_means(theirs)
+        sizes = [other[case] - one[case] for case in paired]
+        deltas = [
+            CaseDelta(case=case, one=one[case], other=other[case], delta=size)
+            for case, size in zip(paired, sizes, strict=True)
+        ]
+        if sizes:
+            means = {"one": fmean(one[case] for case in paired), "other": fmean(other[case] for case in paired)}
+            low, high = interval(sizes) or (None, None)
+            figures = {**means, "delta": fmean(sizes), "low": low, "high": high, "p": sign_test(sizes)}
+    wins, losses = sum(one.delta > 0 for one in deltas), sum(one.delta < 0 for one in deltas)
+    return MetricComparison(
+        metric=name,
+        kind=kind,
+        wins=wins,
+        ties=len(deltas) - wins - losses,
+        losses=losses,
+        missing=len(cases) - len(paired),
+        deltas=tuple(sorted(deltas, key=lambda one: (one.delta, one.case))),
+        verdict="not_compared",
+        sentence="",
+        **figures,
+    )
 
 
 def _changed_label(case: str, ours: Sequence[CaseScore], theirs: Sequence[CaseScore]) -> CaseDelta:
@@ -222,52 +199,62 @@ def _changed_label(case: str, ours: Sequence[CaseScore], theirs: Sequence[CaseSc
     return CaseDelta(case=case, one=None, other=None, delta=0.0 if same else -1.0)
 
 
-def _judged(found: MetricComparison, adjusted: float | None, metrics: int, names: tuple[str, str]) -> MetricComparison:
+def _judged(found: MetricComparison, adjusted: float | None, metrics: int) -> MetricComparison:
     """Return the figures of a metric with their verdict."""
     pairs = len(found.deltas)
     if found.kind == "labels":
-        return found.model_copy(update={"sentence": label_sentence(found.losses, pairs)})
+        sentence = f"labels changed in {found.losses} of {_cases(pairs)}; labels have no order and are not tested."
+        return found.model_copy(update={"sentence": sentence})
     verdict: Verdict = "no_difference_shown"
     if adjusted is None or smallest_p(pairs) * metrics > LEVEL:
         verdict = "too_few"
     elif adjusted <= LEVEL:
         verdict = "better" if (found.delta or 0) > 0 else "worse"
-    sentence = metric_sentence(
-        verdict=verdict,
-        shares=found.kind == "passes",
-        means=(found.one, found.other, found.delta),
-        interval=(found.low, found.high),
-        p_value=1.0 if adjusted is None else adjusted,
-        pairs=pairs,
-        missing=found.missing,
-        needed=cases_needed(max(1, metrics)),
-        names=names,
-    )
-    return found.model_copy(update={"verdict": verdict, "adjusted_p": adjusted, "sentence": sentence})
+    judged = found.model_copy(update={"verdict": verdict, "adjusted_p": adjusted})
+    return judged.model_copy(update={"sentence": _sentence(judged, cases_needed(metrics))})
+
+
+def _sentence(found: MetricComparison, needed: int) -> str:
+    """Return the verdict in words; `needed` is the number of cases from which on a difference could be shown."""
+    missing = f" ({found.missing} without the score left out)" if found.missing else ""
+    if found.one is None or found.other is None or found.delta is None:
+        return f"no case has this score in both versions{missing}."
+    unit, mean, change = (100, "{:.1f} %", "{:+.1f} points") if found.kind == "passes" else (1, "{:.3g}", "{:+.3g}")
+    one, other = (mean.format(unit * value) for value in (found.one, found.other))
+    around = ""
+    if found.low is not None and found.high is not None:
+        around = f" (95 %: {change.format(unit * found.low)} to {change.format(unit * found.high)})"
+    delta = change.format(unit * found.delta)
+    said = f"A {one}, B {other}, difference {delta}{around}, {_cases(len(found.deltas))}{missing}"
+    if found.verdict == "too_few":
+        return f"too few cases to tell: {said}; it takes {needed} to show any difference."
+    p_value = 1.0 if found.adjusted_p is None else found.adjusted_p
+    probability = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    verdict = "no difference shown" if found.verdict == "no_difference_shown" else f"B is {found.verdict}"
+    return f"{verdict}: {said}, {probability}."
 
 
 def _amount(
     name: str,
     one: Sequence[CaseOutcome],
     other: Sequence[CaseOutcome],
-    names: tuple[str, str],
     interval: _Intervals,
 ) -> AmountComparison:
     ours, theirs = _amounts(one, name), _amounts(other, name)
     paired = [case for case in ours if case in theirs]
     if not paired:
-        return AmountComparison(name=name, sentence=amount_sentence(name, None, None, (None, None), names))
-    means = mean_of([ours[case] for case in paired]), mean_of([theirs[case] for case in paired])
+        return AmountComparison(name=name, sentence=f"{name} is not known of both versions.")
+    before, now = fmean(ours[case] for case in paired), fmean(theirs[case] for case in paired)
     deltas = [theirs[case] - ours[case] for case in paired]
     low, high = interval(deltas) or (None, None)
+    form = _AMOUNTS[name]
+    share = "" if before == 0 else f", {(now - before) / before:+.0%}".replace("%", " %")
+    around = ""
+    if low is not None and high is not None:
+        around = f" (95 % of the difference: {form.format(low)} to {form.format(high)})"
+    sentence = f"A {form.format(before)}, B {form.format(now)} a case{share}{around}."
     return AmountComparison(
-        name=name,
-        one=means[0],
-        other=means[1],
-        delta=mean_of(deltas),
-        low=low,
-        high=high,
-        sentence=amount_sentence(name, means[0], means[1], (low, high), names),
+        name=name, one=before, other=now, delta=fmean(deltas), low=low, high=high, sentence=sentence
     )
 
 
@@ -278,4 +265,25 @@ def _amounts(outcomes: Iterable[CaseOutcome], name: str) -> dict[str, float]:
         amount: float | None = getattr(outcome, name)
         if amount is not None and not outcome.error:
             found.setdefault(outcome.case, []).append(float(amount))
-    return {case: mean_of(amounts) for case, amounts in found.items()}
+    return {case: fmean(amounts) for case, amounts in found.items()}
+
+
+def _errors(errors: tuple[int, int]) -> str:
+    """Return how many runs ended in errors, in words; empty for none."""
+    if not any(errors):
+        return ""
+    one, other = ("1 run" if count == 1 else f"{count} runs" for count in errors)
+    return (
+        f"{one} of A and {other} of B ended in an error: an error is no wrong answer and has no "
+        "scores, so other metrics compare the runs that are left."
+    )
+
+
+def _left_out(only_one: int, only_other: int) -> str:
+    """Return how many cases only one version was run with, in words; empty for none."""
+    parts = [f"{_cases(count)} only {name} has" for name, count in (("A", only_one), ("B", only_other)) if count]
+    return f"left out: {' and '.join(parts)}." if parts else ""
+
+
+def _cases(count: int) -> str:
+    return "1 case" if count == 1 else f"{count} cases"

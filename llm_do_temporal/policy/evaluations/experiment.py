@@ -67,23 +67,6 @@ class ExperimentIdentity(Value):
         return digest_of([self.version, self.worker, self.definitions, self.models, self.settings])
 
 
-class Continuation(Value):
-    """Relation of an experiment to one before it: which results it takes over, and what it has to run."""
-
-    refused: tuple[str, ...] = ()
-    """Reasons, in words, for which it takes over nothing."""
-    added_cases: tuple[str, ...] = ()
-    removed_cases: tuple[str, ...] = ()
-    changed_cases: tuple[str, ...] = ()
-    """Cases that are run again: they give the worker something else."""
-    rescored: tuple[str, ...] = ()
-    """Cases whose results are taken over and scored again: their evaluators are others."""
-    added_repeats: int = 0
-    """Repeats that every case has more; below 0: fewer."""
-    judged_again: bool = False
-    """Whether a judge is asked about results that are taken over: a new one, or another one."""
-
-
 def experiment_identity(
     spec: EvaluationSpec,
     *,
@@ -251,17 +234,3 @@ def refusals(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, .
         words = "; ".join(_judge_words(one.judge, other.judge))
         reasons.append(f"their judges differ ({words}); judge one of them again")
     return tuple(reasons)
-
-
-def continuation(before: ExperimentIdentity, now: ExperimentIdentity) -> Continuation:
-    """Return which results an experiment takes over from one before it."""
-    refused = _conditions(before, now)
-    return Continuation(
-        refused=refused,
-        added_cases=tuple(case for case in now.cases if case not in before.cases),
-        removed_cases=tuple(case for case in before.cases if case not in now.cases),
-        changed_cases=tuple(sorted(_changed(before.cases, now.cases))),
-        rescored=tuple(sorted(_changed(before.scoring, now.scoring) - _changed(before.cases, now.cases))),
-        added_repeats=now.repeats - before.repeats,
-        judged_again=now.judge is not None and now.judge != before.judge,
-    )

@@ -1,15 +1,16 @@
-"""Facts about one run of a case: everything that evaluators look at.
+"""Facts about one run of a case, which is everything that evaluators look at, and the scores that they give it.
 
-They are read from the run's histories and its layer, so that a score never depends on spans, clocks or the memory of a
-process.
+Facts are read from the run's histories and its layer, so that a score never depends on spans, clocks or the memory of
+a process.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictFloat, StrictStr
 
+from llm_do_temporal.policy.files.encodings import whole_characters
 from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.values import Value
 
@@ -23,6 +24,11 @@ class CaseError(Value):
     type: str
     """Name of the error's class."""
     message: str
+
+    @property
+    def words(self) -> str:
+        """Class and message together."""
+        return f"{self.type}: {self.message}"
 
 
 class CaseUsage(Value):
@@ -89,3 +95,55 @@ class CaseFacts(Value):
     """Calls of all invocations, in the order in which they began."""
     files: dict[str, CaseFile] = Field(default_factory=dict)
     """Files that differ from those before the case, by their paths as workers name them."""
+
+
+MAX_REASON_CHARS = 500
+"""Longest reason of a score; the rest is cut off: reasons quote answers of models."""
+
+
+class CaseScore(Value):
+    """Score that an evaluator gave a case."""
+
+    name: str
+    """Name of the metric."""
+    value: StrictBool | StrictFloat | StrictStr
+    """Pass or fail, a number of which more is better, or a label."""
+    reason: str = ""
+
+
+class EvaluatorFailure(Value):
+    """Evaluator that could not judge a case; the case has no score of it."""
+
+    name: str
+    message: str
+
+
+class CaseScores(Value):
+    """Scores and failures of a case, in the order of its evaluators."""
+
+    scores: tuple[CaseScore, ...] = ()
+    failures: tuple[EvaluatorFailure, ...] = ()
+
+    def plus(self, other: CaseScores) -> CaseScores:
+        """Return the scores and failures of both."""
+        return CaseScores(scores=(*self.scores, *other.scores), failures=(*self.failures, *other.failures))
+
+
+class EvaluatorProblem(Exception):
+    """Reason for which an evaluator cannot judge a case; `str()` of it is for people."""
+
+
+def shortened(text: str, limit: int = MAX_REASON_CHARS) -> str:
+    """Return the text in whole characters, with dots in the place of its end where it has more than the limit."""
+    text = whole_characters(text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def scored(name: str, value: bool | float | str, reason: str = "") -> CaseScores:
+    """Return one score, its reason shortened."""
+    return CaseScores(scores=(CaseScore(name=name, value=value, reason=shortened(reason)),))
+
+
+def failed(name: str, message: str) -> CaseScores:
+    """Return the failure of an evaluator, and no score."""
+    return CaseScores(failures=(EvaluatorFailure(name=name, message=shortened(message)),))

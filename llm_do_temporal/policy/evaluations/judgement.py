@@ -6,16 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from llm_do_temporal.policy.evaluations.evaluators import BaseEvaluator, Matchers, Python, Seen
-from llm_do_temporal.policy.evaluations.facts import CaseFacts
+from llm_do_temporal.policy.evaluations.facts import CaseFacts, CaseScores, EvaluatorProblem, failed, scored, shortened
 from llm_do_temporal.policy.evaluations.json_values import quoted
-from llm_do_temporal.policy.evaluations.scores import (
-    CaseScore,
-    CaseScores,
-    EvaluatorFailure,
-    EvaluatorProblem,
-    shortened,
-)
-from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec, JudgeSpec, case_input
+from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec, JudgeSpec
 
 REASON = "reason"
 """Field of an answer of a judge, or of a Python function, that explains its scores."""
@@ -53,15 +46,7 @@ def _scored(evaluator: BaseEvaluator, seen: Seen) -> CaseScores:
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         # The same answer would fail in the same way: it is no reason to try the case again.
         return failed(evaluator.metric, f"the answer cannot be evaluated: {type(error).__name__}: {error}")
-    if finding is None:
-        return CaseScores()
-    value, reason = finding
-    return CaseScores(scores=(CaseScore(name=evaluator.metric, value=value, reason=shortened(reason)),))
-
-
-def failed(name: str, message: str) -> CaseScores:
-    """Return the failure of an evaluator, and no score."""
-    return CaseScores(failures=(EvaluatorFailure(name=name, message=shortened(message)),))
+    return CaseScores() if finding is None else scored(evaluator.metric, *finding)
 
 
 def python_scores(evaluator: Python, returned: Any) -> CaseScores:
@@ -80,35 +65,43 @@ def python_scores(evaluator: Python, returned: Any) -> CaseScores:
 
 
 def _score(name: str, value: Any, reason: str) -> CaseScores:
-    if isinstance(value, bool | str):
-        return CaseScores(scores=(CaseScore(name=name, value=_bounded(value), reason=shortened(reason)),))
+    if isinstance(value, bool):
+        return scored(name, value, reason)
+    if isinstance(value, str):
+        return scored(name, shortened(value, 100), reason)
     if isinstance(value, int | float):
         try:
             number = float(value)
         except OverflowError:
             return failed(name, "a score is a number of at most about 1.8e308, and this one is larger")
         if abs(number) < float("inf"):
-            return CaseScores(scores=(CaseScore(name=name, value=number, reason=shortened(reason)),))
+            return scored(name, number, reason)
     return failed(name, f"a score is true, false, a number or a label, not {quoted(value)}")
 
 
-def _bounded(value: bool | str) -> bool | str:
-    return value if isinstance(value, bool) else shortened(value, 100)
-
-
 def judge_request(judge: JudgeSpec, case: EvaluationCase, facts: CaseFacts) -> dict[str, Any]:
-    """Return the input of the judge for an answer by itself."""
-    shown = case_input(case, judge.shows)
+    """Return the input of the judge for an answer by itself; parts of the case without content are left out."""
+    shown = _task(case, judge.shows)
     if "output" in judge.shows:
         shown["output"] = facts.output
-    return shown | _work(judge.shows, facts)
+    if "files" in judge.shows:
+        shown["files"] = {
+            path: file.text if file.text is not None else {"sha256": file.sha256, "bytes": file.bytes}
+            for path, file in facts.files.items()
+        }
+    if "calls" in judge.shows:
+        shown["calls"] = [
+            {"tool": call.tool, "args": call.args, "outcome": call.outcome, "decision": call.decision}
+            for call in facts.calls
+        ]
+    return shown
 
 
 def pair_requests(
     judge: JudgeSpec, case: EvaluationCase, facts: CaseFacts, other: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the inputs of the judge for the answer beside another one, in both orders."""
-    shown = case_input(case, [part for part in judge.shows if part != "expected"])
+    shown = _task(case, [part for part in judge.shows if part != "expected"])
     first, second = ANSWERS
     return (
         {**shown, first: facts.output, second: other},
@@ -116,19 +109,9 @@ def pair_requests(
     )
 
 
-def _work(shows: Iterable[str], facts: CaseFacts) -> dict[str, Any]:
-    work: dict[str, Any] = {}
-    if "files" in shows:
-        work["files"] = {
-            path: file.text if file.text is not None else {"sha256": file.sha256, "bytes": file.bytes}
-            for path, file in facts.files.items()
-        }
-    if "calls" in shows:
-        work["calls"] = [
-            {"tool": call.tool, "args": call.args, "outcome": call.outcome, "decision": call.decision}
-            for call in facts.calls
-        ]
-    return work
+def _task(case: EvaluationCase, shown: Iterable[str]) -> dict[str, Any]:
+    parts = {"prompt": case.prompt, "input": case.input, "expected": case.expected, "metadata": case.metadata}
+    return {name: part for name, part in parts.items() if name in shown and part not in (None, "", {})}
 
 
 def judge_scores(judge: JudgeSpec, output: Any) -> CaseScores:
@@ -163,11 +146,8 @@ def pair_scores(judge: JudgeSpec, first: Any, second: Any) -> CaseScores:
     metric = judge.metric(PREFERENCE)
     if None in said:
         return failed(metric, f"the judge's output has no '{PREFERENCE}': {quoted(first)}, {quoted(second)}")
-    ours = (said[0] == ANSWERS[0], said[1] == ANSWERS[1])
-    theirs = (said[0] == ANSWERS[1], said[1] == ANSWERS[0])
-    value = 1.0 if all(ours) else 0.0 if all(theirs) else 0.5
-    reason = f"shown first: {said[0]}; shown second: {said[1]}"
-    return CaseScores(scores=(CaseScore(name=metric, value=value, reason=shortened(reason)),))
+    value = 1.0 if said == [*ANSWERS] else 0.0 if said == [*reversed(ANSWERS)] else 0.5
+    return scored(metric, value, f"shown first: {said[0]}; shown second: {said[1]}")
 
 
 def _preference(output: Any) -> str | None:

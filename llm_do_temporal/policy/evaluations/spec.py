@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -140,9 +140,3 @@ def repeated_metric(evaluators: Sequence[Evaluator], judge: JudgeSpec | None = N
             return evaluator.metric
         names.add(evaluator.metric)
     return None
-
-
-def case_input(case: EvaluationCase, shown: Iterable[Any] = ()) -> dict[str, Json]:
-    """Return the parts of a case that are shown, by name; those without content are left out."""
-    parts = {"prompt": case.prompt, "input": case.input, "expected": case.expected, "metadata": case.metadata}
-    return {name: parts[name] for name in parts if name in tuple(shown) and parts[name] not in (None, "", {})}

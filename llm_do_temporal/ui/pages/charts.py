@@ -11,8 +11,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.charts.past_runs import PastRuns, count_ended
-from llm_do_temporal.client.charts.weeks import Week, add_outcomes, last_weeks, shares_by_model, shares_by_worker
+from llm_do_temporal.client.charts import (
+    PastRuns,
+    Week,
+    add_outcomes,
+    count_ended,
+    last_weeks,
+    shares_by_model,
+    shares_by_worker,
+)
 from llm_do_temporal.ui.content.plots.columns import HEIGHT, WIDTH, Column, columns
 from llm_do_temporal.ui.content.renderer import money, render, span
 from llm_do_temporal.ui.pages.runs import accounts_of

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
-from llm_do_temporal.client.schedules.inputs import input_files
-from llm_do_temporal.client.schedules.listed import ListedSchedule
-from llm_do_temporal.client.schedules.plan import SchedulePlan
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import ListedSchedule, SchedulePlan, Schedules, input_files
 from llm_do_temporal.messages.batches import InputFiles
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS

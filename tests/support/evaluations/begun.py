@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from llm_do_temporal.client.evaluations.records import read_experiment
+from llm_do_temporal.client.evaluations.experiments import read_experiment
 from llm_do_temporal.client.evaluations.start import BegunExperiment, begin_experiment, draft_evaluation
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
-from llm_do_temporal.messages.experiments.results import ExperimentRecord
+from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
 from tests.support.runs.place import Place
 
 

@@ -16,9 +16,9 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.activities import JUDGE_CASE, RECORD_AT_DESK, REQUEST_MODEL, SCORE_CASE
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.effects import DeskRecord
-from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
+from llm_do_temporal.messages.experiments.evaluations import CaseResult, ExperimentRecord
 from llm_do_temporal.policy.evaluations.evaluators import MaxSeconds
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.facts import CaseScore, CaseScores
 from llm_do_temporal.policy.values import REPEAT, CapabilityUse
 from tests.support.runs.histories import marker
 from tests.unit.client.evaluations.example_records import example_record

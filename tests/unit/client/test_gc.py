@@ -25,7 +25,7 @@ from llm_do_temporal.errors import ConnectionFailed, EffectFailed
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore
-from llm_do_temporal.workflows.evaluation.workflow import LlmDoEvaluation
+from llm_do_temporal.workflows.evaluation import LlmDoEvaluation
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
 

@@ -9,9 +9,8 @@ from typing import Any, cast
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.charts import past_runs
-from llm_do_temporal.client.charts.past_runs import PastRuns, count_ended
-from llm_do_temporal.client.charts.weeks import last_weeks
+from llm_do_temporal.client import charts as past_runs
+from llm_do_temporal.client.charts import PastRuns, count_ended, last_weeks
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.budget import Usage, Waits

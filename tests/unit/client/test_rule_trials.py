@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.cli.reports.trial import left_out, trial_lines, trial_sentence
-from llm_do_temporal.client.rules.policies import policy_of_file, policy_of_workshop, with_entries
-from llm_do_temporal.client.rules.trial import Trial, answer_in_words, try_policy
+from llm_do_temporal.client.rules.trial import (
+    Trial,
+    answer_in_words,
+    policy_of_file,
+    policy_of_workshop,
+    try_policy,
+    with_entries,
+)
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.backtest.verdicts import ChangeKind, Policy
 from tests.support.workflow.past_calls import asked_to_run, asked_to_write, past_call, past_calls

@@ -1,4 +1,4 @@
-"""Plans of schedules: what `--cron` and the lengths of time take."""
+"""Plans of schedules: what `--cron` and the lengths of time take, and both in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from llm_do_temporal.cli.options import read_duration_flag
-from llm_do_temporal.client.schedules.plan import CRON_NAMES, SchedulePlan
+from llm_do_temporal.client.schedules import CRON_NAMES, SchedulePlan, cron_words, every_words
 from llm_do_temporal.errors import UsageError
 
 
@@ -63,3 +63,36 @@ def test_a_length_of_time_of_more_than_ten_years_is_refused_in_words(text: str, 
         read_duration_flag(text, flag)
     assert refused.value.message == f"{flag} {text[:40]}: '{text[:40]}' is too long; a time is at most 3660 days"
     assert read_duration_flag("3660d", flag) == timedelta(days=3_660)
+
+
+@pytest.mark.parametrize(
+    ("cron", "words"),
+    [
+        ("0 7 * * 1-5", "Monday to Friday at 07:00"),
+        ("30 18 * * *", "every day at 18:30"),
+        ("0  7 *  * 0", "every Sunday at 07:00"),
+        ("0 7 * * 7", "every Sunday at 07:00"),
+        ("5 0 31 * *", "on day 31 of each month at 00:05"),
+        ("5 * * * *", "every hour at :05"),
+        ("*/15 * * * *", "every 15 min"),
+        # No words are simpler than these, or would be right.
+        ("*/25 * * * *", "*/25 * * * *"),
+        ("*/0 * * * *", "*/0 * * * *"),
+        ("0 7 1 1 *", "0 7 1 1 *"),
+        ("0 7 13 * 5", "0 7 13 * 5"),
+        ("0 7,8 * * *", "0 7,8 * * *"),
+        ("@daily", "@daily"),
+        ("\u0661 7 * * *", "\u0661 7 * * *"),
+        ("", ""),
+    ],
+)
+def test_simple_times_have_words_and_others_stay_as_they_are(cron: str, words: str) -> None:
+    assert cron_words(cron) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(90, "every 1 min 30 s"), (5_400, "every 1 h 30 min"), (86_400, "every 1 d"), (1, "every 1 s")],
+)
+def test_lengths_of_time_are_told_in_their_units(seconds: int, words: str) -> None:
+    assert every_words(timedelta(seconds=seconds)) == words

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.json_schema.validation import BoundedMatchers, pattern_problem
-from llm_do_temporal.policy.evaluations.evaluators import Python
-from llm_do_temporal.policy.evaluations.evaluators.answers import Contains, Equals
-from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage
+from llm_do_temporal.policy.evaluations.evaluators import Contains, Equals, Python
+from llm_do_temporal.policy.evaluations.facts import (
+    MAX_REASON_CHARS,
+    CaseCall,
+    CaseError,
+    CaseFacts,
+    CaseFile,
+    CaseScores,
+    CaseUsage,
+)
 from llm_do_temporal.policy.evaluations.json_values import MAX_STEPS, json_path_steps, quoted, values_at
 from llm_do_temporal.policy.evaluations.judgement import (
     judge_request,
@@ -20,7 +27,6 @@ from llm_do_temporal.policy.evaluations.judgement import (
     python_scores,
     score_case,
 )
-from llm_do_temporal.policy.evaluations.scores import MAX_REASON_CHARS, CaseScores
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec, JudgeSpec, repeated_metric
 
 CASE = EvaluationCase(id="one", prompt="Say hello.", expected="hello", metadata={"lang": "en"})
@@ -42,6 +48,8 @@ def test_an_error_is_an_error_and_no_wrong_answer() -> None:
     spec = EvaluationSpec(name="s", worker="w", cases=(CASE,), evaluators=(Equals(value="hello"),))
     facts = CaseFacts(error=CaseError(type="ModelError", message="no answer"))
     assert score_case(spec, CASE, facts, BoundedMatchers()) == CaseScores()
+    assert facts.error is not None
+    assert facts.error.words == "ModelError: no answer"
 
 
 def test_evaluators_of_all_cases_and_of_the_case_count_and_functions_are_run_elsewhere() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.policy.evaluations.comparison import Comparison, MetricComparison, compare_cases
-from llm_do_temporal.policy.evaluations.outcomes import CaseOutcome, figures
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.facts import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.figures import CaseOutcome, figures, known_sum
 
 
 def outcome(case: str, repeat: int = 1, *, error: bool = False, **scores: Any) -> CaseOutcome:
@@ -37,10 +37,10 @@ def test_pass_and_fail_are_counted_and_tested() -> None:
 
 def test_a_worse_version_is_called_so_with_its_worst_cases_first() -> None:
     scores = [float(number) for number in range(1, 11)]
-    found = metric(compare_cases(runs(scores), runs([0.0] * 10), names=("old", "new")))
+    found = metric(compare_cases(runs(scores), runs([0.0] * 10)))
     assert (found.kind, found.verdict, found.losses) == ("scores", "worse", 10)
     assert [delta.case for delta in found.deltas][:2] == ["c009", "c008"]
-    assert found.sentence.startswith("new is worse: old 5.5, new 0, difference -5.5 (95 %: ")
+    assert found.sentence.startswith("B is worse: A 5.5, B 0, difference -5.5 (95 %: ")
 
 
 def test_few_cases_are_too_few_however_large_the_difference() -> None:
@@ -173,6 +173,11 @@ def test_figures_of_one_version() -> None:
     many = figures(runs([True] * 9 + [False]))["right"]
     assert (many.low, many.high) == pytest.approx((0.596, 0.982), abs=1e-3)
     assert figures([]) == {}
+
+
+def test_a_sum_is_of_the_amounts_that_are_known() -> None:
+    assert known_sum([0.5, None, 0.25]) == 0.75
+    assert known_sum([None]) is None
 
 
 def test_very_small_p_values_are_told_as_such() -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.policy.evaluations.outcomes import CaseOutcome
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores, EvaluatorFailure
+from llm_do_temporal.policy.evaluations.facts import CaseScore, CaseScores, EvaluatorFailure
+from llm_do_temporal.policy.evaluations.figures import CaseOutcome, EvaluationGate, gate
 from llm_do_temporal.policy.evaluations.spec import Threshold
-from llm_do_temporal.policy.evaluations.thresholds import EvaluationGate, gate
 
 
 def outcome(case: str, **values: Any) -> CaseOutcome:

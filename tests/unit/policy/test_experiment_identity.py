@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.policy.evaluations.evaluators import Python
-from llm_do_temporal.policy.evaluations.evaluators.answers import Contains, EqualsExpected
+from llm_do_temporal.policy.evaluations.evaluators import Contains, EqualsExpected, Python
 from llm_do_temporal.policy.evaluations.experiment import (
-    Continuation,
     ExperimentIdentity,
     case_key,
-    continuation,
     differences,
     experiment_identity,
     judgement_key,
@@ -188,32 +185,9 @@ def test_a_judgement_depends_on_the_run_and_what_is_shown() -> None:
     assert len(keys) == 4
 
 
-def test_what_is_added_runs_alone() -> None:
-    now = identity(
-        changed(
-            cases=(ADA.model_copy(update={"expected": "Hi"}), EvaluationCase(id="new", prompt="x")),
-            repeats=3,
-            judge=JUDGE,
-        )
-    )
-    assert continuation(identity(), now) == Continuation(
-        added_cases=("new",),
-        removed_cases=("bob",),
-        rescored=("ada",),
-        added_repeats=2,
-        judged_again=True,
-    )
-    assert continuation(identity(), identity()) == Continuation()
-    assert continuation(now, identity()).judged_again is False
-    assert continuation(identity(), identity(with_ada(prompt="Hi.", expected="Hi"))).changed_cases == ("ada",)
-    assert continuation(identity(), identity(models={"greeter": "openai:x"})).refused == (
-        "the model of 'greeter': 'offline:echo', then 'openai:x'",
-    )
-
-
 def test_an_edited_function_scores_again_and_runs_nothing_again() -> None:
     spec = changed(cases=(ADA.model_copy(update={"evaluators": (Python(function="own.py:polite"),)}), BOB))
     before, now = (identity(spec, functions={"own.py:polite": digest * 64}) for digest in "ab")
-    assert continuation(before, now) == Continuation(rescored=("ada",))
-    assert continuation(identity(spec), now).rescored == ("ada",)
+    words = ("the evaluators, the expected answer or the metadata of case 'ada'",)
+    assert differences(before, now) == differences(identity(spec), now) == words
     assert case_key(before, "ada", 1) == case_key(now, "ada", 1)

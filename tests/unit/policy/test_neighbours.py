@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.policy.approvals import ApprovalRules
-from llm_do_temporal.policy.backtest.edges import arguments_beside, commands_beside, names_beside, paths_beside
-from llm_do_temporal.policy.backtest.neighbours import Neighbour, neighbours_of
+from llm_do_temporal.policy.backtest.neighbours import (
+    Neighbour,
+    arguments_beside,
+    commands_beside,
+    names_beside,
+    neighbours_of,
+    paths_beside,
+)
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.kinds.entries import AllowEntry
 from llm_do_temporal.policy.kinds.kind import AskedCall

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any, cast
 
 import pytest
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from llm_do_temporal.policy.evaluations.paired import (
+from llm_do_temporal.policy.evaluations.figures import (
     LEVEL,
     MAX_EXACT,
     MAX_RESAMPLED,
@@ -17,7 +18,6 @@ from llm_do_temporal.policy.evaluations.paired import (
     holm,
     mcnemar,
     mean_interval,
-    mean_of,
     share_interval,
     sign_test,
     smallest_p,
@@ -88,7 +88,7 @@ def test_a_skewed_mean_has_a_skewed_interval() -> None:
     assert found is not None
     expected = scipy_stats.bootstrap((values,), mean_fn, n_resamples=20_000, method="BCa", rng=1).confidence_interval
     assert found == pytest.approx((expected.low, expected.high), abs=0.1)
-    assert found[1] - mean_of(values) > mean_of(values) - found[0]
+    assert found[1] - fmean(values) > fmean(values) - found[0]
 
 
 @pytest.mark.parametrize(("passed", "cases"), [(0, 10), (10, 10), (7, 10), (45, 200)])

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from llm_do_temporal.client.evaluations.listings import ExperimentListing
-from llm_do_temporal.client.evaluations.records import Experiment
+from llm_do_temporal.client.evaluations.experiments import Experiment, ExperimentListing
 from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.pages.evaluations import comparison, experiments

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord
-from llm_do_temporal.policy.evaluations.facts import CaseFile
-from llm_do_temporal.policy.evaluations.outcomes import Figures, case_means, figures, scores_by_metric
-from llm_do_temporal.policy.evaluations.scores import CaseScore
+from llm_do_temporal.messages.experiments.evaluations import CaseResult, ExperimentRecord
+from llm_do_temporal.policy.evaluations.facts import CaseFile, CaseScore
+from llm_do_temporal.policy.evaluations.figures import Figures, case_means, figures, scores_by_metric
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.ui.content.evaluations.trends import value_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_do_temporal.client.evaluations.listings import ExperimentListing
-from llm_do_temporal.messages.experiments.results import MetricFigures
-from llm_do_temporal.policy.evaluations.outcomes import MetricKind
+from llm_do_temporal.client.evaluations.experiments import ExperimentListing
+from llm_do_temporal.messages.experiments.evaluations import MetricFigures
+from llm_do_temporal.policy.evaluations.figures import MetricKind
 from llm_do_temporal.ui.content.plots.points import PlottedValue, PointPlot, point_plot
 
 MOST_POINTS = 40

@@ -7,9 +7,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.evaluations.comparison import ComparedExperiments, compare_records
-from llm_do_temporal.client.evaluations.listings import find_experiment
-from llm_do_temporal.client.evaluations.records import read_listed
+from llm_do_temporal.client.evaluations.experiments import (
+    ComparedExperiments,
+    compare_records,
+    find_experiment,
+    read_listed,
+)
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.evaluations.comparison import MetricComparison
 from llm_do_temporal.ui.content.evaluations.cases import beginning, shown_repeats

@@ -7,14 +7,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.evaluations.listings import (
+from llm_do_temporal.client.evaluations.experiments import (
     ExperimentListing,
     find_experiment,
     list_experiments,
     named,
+    read_listed,
 )
-from llm_do_temporal.client.evaluations.records import read_listed
-from llm_do_temporal.messages.experiments.results import ExperimentRecord
+from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.ui.content.evaluations.cases import beginning, case_rows, metric_rows, shown_repeats
 from llm_do_temporal.ui.content.evaluations.trends import shown_evaluations, value_text

@@ -15,12 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client.rules.advice import RuleAdvice, advice_on
-from llm_do_temporal.client.rules.past_calls import PastCalls
-from llm_do_temporal.client.rules.policies import policy_of_workshop, with_entries
-from llm_do_temporal.client.rules.proposal import proposed_change
-from llm_do_temporal.client.rules.shared_trials import SharedPastCalls
-from llm_do_temporal.client.rules.trial import Trial, answer_in_words, try_policy
+from llm_do_temporal.client.rules.advice import RuleAdvice, advice_on, proposed_change
+from llm_do_temporal.client.rules.past_calls import PastCalls, SharedPastCalls
+from llm_do_temporal.client.rules.trial import Trial, answer_in_words, policy_of_workshop, try_policy, with_entries
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.backtest.sentences import rules_in_words
 from llm_do_temporal.policy.backtest.verdicts import ChangeKind, Policy

@@ -9,9 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.schedules.listed import ListedSchedule
-from llm_do_temporal.client.schedules.meetings import MeetingFate
-from llm_do_temporal.client.schedules.schedules import Schedules
+from llm_do_temporal.client.schedules import ListedSchedule, MeetingFate, Schedules
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.content.questions import text_of

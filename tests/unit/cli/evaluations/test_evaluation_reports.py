@@ -7,14 +7,19 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from llm_do_temporal.cli.commands.evaluations.export import Format, written
-from llm_do_temporal.cli.reports.evaluations.comparison import comparison_lines
-from llm_do_temporal.cli.reports.evaluations.experiment import experiment_json, experiment_lines
-from llm_do_temporal.cli.reports.evaluations.junit import junit_xml
-from llm_do_temporal.cli.reports.evaluations.markdown import code, comparison_markdown, gate_markdown
-from llm_do_temporal.client.evaluations.comparison import ComparedExperiments, compare_records
+from llm_do_temporal.cli.commands.evaluations import Format, written
+from llm_do_temporal.cli.reports.evaluations import (
+    code,
+    comparison_lines,
+    comparison_markdown,
+    experiment_json,
+    experiment_lines,
+    gate_markdown,
+    junit_xml,
+)
+from llm_do_temporal.client.evaluations.experiments import ComparedExperiments, compare_records
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores
+from llm_do_temporal.policy.evaluations.facts import CaseScore, CaseScores
 from llm_do_temporal.policy.evaluations.spec import EvaluationSpec, Threshold
 from tests.unit.client.evaluations.example_records import example_record
 

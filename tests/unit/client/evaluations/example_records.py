@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from llm_do_temporal.client.evaluations.listings import ExperimentListing
-from llm_do_temporal.messages.experiments.results import (
+from llm_do_temporal.client.evaluations.experiments import ExperimentListing
+from llm_do_temporal.messages.experiments.evaluations import (
     CaseResult,
     EvaluationMemo,
     ExperimentRecord,
@@ -15,9 +15,17 @@ from llm_do_temporal.messages.experiments.results import (
     MetricFigures,
 )
 from llm_do_temporal.policy.evaluations.experiment import experiment_identity
-from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage
-from llm_do_temporal.policy.evaluations.outcomes import figures
-from llm_do_temporal.policy.evaluations.scores import CaseScore, CaseScores, EvaluatorFailure
+from llm_do_temporal.policy.evaluations.facts import (
+    CaseCall,
+    CaseError,
+    CaseFacts,
+    CaseFile,
+    CaseScore,
+    CaseScores,
+    CaseUsage,
+    EvaluatorFailure,
+)
+from llm_do_temporal.policy.evaluations.figures import figures
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec, JudgeSpec, Threshold
 
 BEGAN = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)

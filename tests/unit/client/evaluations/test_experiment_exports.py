@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from llm_do_temporal.client.evaluations.exports.inspect import inspect_log
-from llm_do_temporal.client.evaluations.exports.pydantic_evals import pydantic_evals_report
+from llm_do_temporal.client.evaluations.exports import inspect_log, pydantic_evals_report
 from tests.unit.client.evaluations.example_records import example_record
 
 RECORD = example_record(errors=("deck-3",))

@@ -1,15 +1,17 @@
-"""Experiments named by people: by name, by `NAME@-1`, by the beginning of a digest, by workflow id."""
+"""Experiments named by people, and their records: blobs that say everything, or that they cannot be read."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.evaluations.listings import ExperimentListing, find_experiment
-from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.experiments.results import EvaluationMemo
-from tests.unit.client.evaluations.example_records import BEGAN
+from llm_do_temporal.client.evaluations.experiments import ExperimentListing, find_experiment, read_record
+from llm_do_temporal.errors import EffectFailed, UsageError
+from llm_do_temporal.messages.experiments.evaluations import EvaluationMemo
+from llm_do_temporal.storage.blobs import LocalBlobStore
+from tests.unit.client.evaluations.example_records import BEGAN, example_record
 
 
 def listing(name: str, digest: str, age_hours: int) -> ExperimentListing:
@@ -69,3 +71,22 @@ def test_without_any_experiment_the_next_step_is_to_run_one() -> None:
     with pytest.raises(UsageError) as caught:
         find_experiment([], "decks")
     assert caught.value.next_step == "There are none yet: `eval FILE` runs an evaluation."
+
+
+def test_a_record_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    blobs, record = LocalBlobStore(tmp_path), example_record(errors=("deck-3",))
+    assert read_record(blobs, blobs.put_bytes(record.model_dump_json().encode())) == record
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1}'])
+def test_other_blobs_are_no_record(tmp_path: Path, content: bytes) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    with pytest.raises(EffectFailed, match="is no record of an experiment that this version reads"):
+        read_record(blobs, blobs.put_bytes(content))
+
+
+def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    later = example_record().model_copy(update={"version": 2}).model_dump_json().encode()
+    with pytest.raises(EffectFailed, match="that this version reads"):
+        read_record(blobs, blobs.put_bytes(later))

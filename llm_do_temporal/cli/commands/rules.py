@@ -1,11 +1,12 @@
-"""`rules`: the entries of a workshop that need no person, and those that past decisions speak for."""
+"""`rules`: entries of a workshop that need no person, those that past decisions speak for, and trials of a policy."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -16,6 +17,7 @@ from llm_do_temporal.errors import UsageError
 if TYPE_CHECKING:
     from llm_do_temporal.client.rules.advice import RuleAdvice
     from llm_do_temporal.client.rules.past_calls import PastCalls
+    from llm_do_temporal.policy.backtest.verdicts import Policy
 
 
 def rules(
@@ -57,9 +59,8 @@ async def suggest(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened, task_queue
-    from llm_do_temporal.client.rules.advice import advice_on
+    from llm_do_temporal.client.rules.advice import advice_on, proposed_change
     from llm_do_temporal.client.rules.past_calls import PastCallReader
-    from llm_do_temporal.client.rules.proposal import proposed_change
     from llm_do_temporal.definitions.workshop.workshop import load_workshop
 
     begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
@@ -73,22 +74,22 @@ async def suggest(
     advice = advice_on(past.calls, workshop.config.approvals, min_runs=min_runs, min_days=min_days)
     diff = proposed_change(folder, advice)
     if as_json:
-        print_json(_as_json(advice, past, diff), pretty=True)
+        found = {"asked": advice.asked, "left": advice.left, "wrong": advice.wrong, "runs": past.runs}
+        found |= {"locked": list(past.locked), "cut": past.is_cut}
+        print_json({**found, "entries": [one.as_json() for one in advice.entries], "diff": diff}, pretty=True)
     else:
         sys.stdout.write(diff)
         sys.stdout.flush()
-    _tell(advice, past, since)
-    return 0
-
-
-def _tell(advice: RuleAdvice, past: PastCalls, since: str) -> None:
     for line in _sentences(advice, past, since):
         say(line)
+    return 0
 
 
 def _sentences(advice: RuleAdvice, past: PastCalls, since: str) -> Iterator[str]:
     number = len(advice.entries)
-    asked = f"asked {_times(advice.asked)} in {_days(since)}"
+    times = "once" if advice.asked == 1 else f"{advice.asked:,} times"
+    days, unit = int(since[:-1]), {"s": "second", "m": "minute", "h": "hour", "d": "day"}[since[-1]]
+    asked = f"asked {times} in {days} {unit}{'' if days == 1 else 's'}"
     if number:
         these = "this rule leaves" if number == 1 else f"these {number} rules leave"
         wrong = "none" if advice.wrong == 0 else str(advice.wrong)
@@ -103,23 +104,70 @@ def _sentences(advice: RuleAdvice, past: PastCalls, since: str) -> Iterator[str]
         yield f"not read: all but the newest {past.runs} runs; a shorter --since reads what it names whole"
 
 
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
+_GOES_AGAINST = 1
+"""Exit code where a call newly passes that a person rejected or changed."""
 
 
-def _days(since: str) -> str:
-    number, unit = int(since[:-1]), {"s": "second", "m": "minute", "h": "hour", "d": "day"}[since[-1]]
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+async def try_rules(
+    file: Path | None = None,
+    /,
+    *,
+    add: list[str] | None = None,
+    since: str = "30d",
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Try rules on past calls. Nothing is asked, changed or run.
+
+    Without FILE and --add, the workshop's rules of today are compared with what happened. Ends with exit code 1 where a
+    call newly passes that a person rejected or changed.
+
+    Parameters
+    ----------
+    file
+        A changed workshop.yaml, to be compared with the workshop's own.
+    add
+        An entry of `approvals: allow:`, as YAML; may be repeated.
+    since
+        How far back to look, like 12h or 30d.
+    as_json
+        Print a JSON object.
+    """
+    import sys
+
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.reports.trial import left_out, trial_lines, trial_sentence
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import width_of
+    from llm_do_temporal.client.rules.past_calls import PastCallReader
+    from llm_do_temporal.client.rules.trial import try_policy
+
+    begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
+    policy, today = _policies(file, add or [], location)
+    async with opened(location) as session:
+        past = await PastCallReader(session.client.temporal).read(begin)
+    trial = try_policy(policy, past, today=today)
+    if as_json:
+        print_json(trial.as_json(), pretty=True)
+    else:
+        print("\n".join(trial_lines(trial, width_of(sys.stdout))), flush=True)
+    for line in left_out(trial):
+        say(line)
+    say(trial_sentence(trial, since))
+    return _GOES_AGAINST if trial.against else 0
 
 
-def _as_json(advice: RuleAdvice, past: PastCalls, diff: str) -> dict[str, Any]:
-    return {
-        "asked": advice.asked,
-        "left": advice.left,
-        "wrong": advice.wrong,
-        "runs": past.runs,
-        "locked": list(past.locked),
-        "cut": past.is_cut,
-        "entries": [one.as_json() for one in advice.entries],
-        "diff": diff,
-    }
+def _policies(file: Path | None, added: list[str], location: Location) -> tuple[Policy, Policy | None]:
+    """Return the policy that is tried, and the one that it is compared with; None: with what happened.
+
+    Raises UsageError, DefinitionError, WorkshopNotFound.
+    """
+    from llm_do_temporal.client.rules.trial import policy_of_file, policy_of_workshop, with_entries
+
+    if file is None and not added:
+        return policy_of_workshop(location.find_workshop()), None
+    folder = location.find_workshop() if file is None else location.local_workshop()
+    today = None if folder is None else policy_of_workshop(folder)
+    tried = policy_of_file(file) if file is not None else today
+    assert tried is not None
+    return with_entries(tried, added), today

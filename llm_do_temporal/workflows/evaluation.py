@@ -1,37 +1,52 @@
-"""The work on the units of an experiment: each is run, scored and judged, several of them at a time.
+"""`LlmDoEvaluation`: one experiment. Each case and each judgement is a run of its own below it, several at a time.
 
-Owns the order of the units and the blobs of their results. Used by `LlmDoEvaluation`.
+What is big stays in blobs. The history has a few events for each case, and goes on in a new one before it gets long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from typing import Any
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import Priority, RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 from temporalio.workflow import ParentClosePolicy
 
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.messages.activities import COLLECT_RESULTS, JUDGE_CASE, PREPARE_CASE, SCORE_CASE
 from llm_do_temporal.messages.base import RUN_MEMO, RUN_WORKFLOW, TASK_TIMEOUT
 from llm_do_temporal.messages.experiments.evaluations import (
+    EVALUATION_MEMO,
+    EVALUATION_WORKFLOW,
     CollectedResults,
     CollectResultsInput,
     ContinuedEvaluation,
+    EvaluationEnd,
+    EvaluationMemo,
+    ExperimentState,
     JudgeCaseInput,
     PrepareCaseInput,
     RunEvaluationInput,
     ScoreCaseInput,
     ScoredCase,
 )
-from llm_do_temporal.messages.experiments.results import EVALUATION_MEMO, EvaluationMemo, ExperimentState
+from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import RunMemo, StartRunInput
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
-from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
-from llm_do_temporal.workflows.runtime.activities import LOCAL_ERRORS, await_shielded, run_activity, run_local_first
-from llm_do_temporal.workflows.runtime.failures import explain
+from llm_do_temporal.policy.evaluations.figures import known_sum
+from llm_do_temporal.policy.queues import BATCH_PRIORITY, Queues, fairness_key
+from llm_do_temporal.workflows.runtime.activities import (
+    LOCAL_ERRORS,
+    await_shielded,
+    await_to_its_end,
+    run_activity,
+    run_local_first,
+)
+from llm_do_temporal.workflows.runtime.failures import as_failure, explain
+from llm_do_temporal.workflows.runtime.inbound import malformed
+from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
 
 LEAST_NEWER = 25
 """Results that are put into the record together, at least. It is written anew each time: were each put there by itself,
@@ -49,24 +64,9 @@ class UnitWork:
 
     def __init__(self, start: RunEvaluationInput, memo: EvaluationMemo) -> None:
         """`memo` has the facts about the experiment that lists show."""
-        before = start.continued
         self._start = start
-        self.memo = memo if before is None else before.memo
-        self._next = 0 if before is None else before.next
-        self._record = "" if before is None else before.record
-        self._recorded = 0 if before is None else before.recorded
-        self._newer = [] if before is None else list(before.newer)
-
-    @property
-    def continued(self) -> ContinuedEvaluation:
-        """State for the next history; no unit may be under way."""
-        return ContinuedEvaluation(
-            next=self._next,
-            record=self._record,
-            recorded=self._recorded,
-            newer=tuple(self._newer),
-            memo=self.memo,
-        )
+        self.state = start.continued or ContinuedEvaluation(next=0, memo=memo)
+        """State for the next history, once no unit is under way."""
 
     async def run(self) -> bool:
         """Work off units, and return whether all are done; if not, none is under way and the workflow must be continued
@@ -76,17 +76,19 @@ class UnitWork:
         """
         running: list[asyncio.Task[None]] = []
         try:
-            while self._is_left or running:
+            while self.state.next < self._start.units or running:
                 while self._may_begin(len(running)):
-                    running.append(asyncio.create_task(self._run_unit(self._next)))
-                    self._next += 1
+                    running.append(asyncio.create_task(self._run_unit(self.state.next)))
+                    self.state = self.state.model_copy(update={"next": self.state.next + 1})
                 if not running:
                     return False
-                await workflow.wait_condition(_news(running, self._may_begin))
+                await workflow.wait_condition(
+                    lambda: any(task.done() for task in running) or self._may_begin(len(running))
+                )
                 for task in [task for task in running if task.done()]:
                     running.remove(task)
                     task.result()
-                if len(self._newer) > max(LEAST_NEWER, self._recorded // NEWER_SHARE):
+                if len(self.state.newer) > max(LEAST_NEWER, self.state.recorded // NEWER_SHARE):
                     await self.collect("running")
         except BaseException:
             for task in running:
@@ -96,31 +98,31 @@ class UnitWork:
             raise
         return True
 
-    @property
-    def _is_left(self) -> bool:
-        return self._next < self._start.units
-
     def _may_begin(self, running: int) -> bool:
         info = workflow.info()
         is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > MAX_EVENTS
-        return self._is_left and running < self._start.concurrency and not is_long
+        return self.state.next < self._start.units and running < self._start.concurrency and not is_long
 
     async def collect(self, state: ExperimentState) -> CollectedResults:
         """Put the results so far into the record, and show it outside."""
-        newer = tuple(self._newer)
-        request = CollectResultsInput(plan=self._start.plan, record=self._record, newer=newer, state=state)
+        plan, newer = self._start.plan, self.state.newer
+        request = CollectResultsInput(plan=plan, record=self.state.record, newer=newer, state=state)
         try:
             collected = await run_activity(COLLECT_RESULTS, request, summary=f"keep {len(newer)} results")
         except ActivityError as error:
             raise explain(error) from error
-        self._record, self._recorded = collected.record, self._recorded + len(newer)
-        self._newer = self._newer[len(newer) :]
-        done = max(self.memo.done, collected.memo.done)
-        self._show(collected.memo.model_copy(update={"done": done}))
+        before = self.state
+        self._note(
+            collected.memo.model_copy(update={"done": max(before.memo.done, collected.memo.done)}),
+            record=collected.record,
+            recorded=before.recorded + len(newer),
+            newer=before.newer[len(newer) :],
+        )
         return collected
 
-    def _show(self, memo: EvaluationMemo) -> None:
-        self.memo = memo
+    def _note(self, memo: EvaluationMemo, **changes: Any) -> None:
+        """Change the state, and show the facts outside."""
+        self.state = self.state.model_copy(update={**changes, "memo": memo})
         workflow.upsert_memo({EVALUATION_MEMO: memo})
 
     async def _run_unit(self, number: int) -> None:
@@ -139,17 +141,13 @@ class UnitWork:
                 digest, spent = judged.result, [scored.cost, judged.cost]
         except LOCAL_ERRORS as error:
             raise explain(error) from error
-        self._newer.append(digest)
-        known = [amount for amount in (self.memo.cost_usd, *spent) if amount is not None]
-        self._show(
-            self.memo.model_copy(
-                update={
-                    "done": self.memo.done + 1,
-                    "errors": self.memo.errors + scored.error,
-                    "cost_usd": sum(known) if known else None,
-                }
-            )
-        )
+        memo = self.state.memo
+        changes = {
+            "done": memo.done + 1,
+            "errors": memo.errors + scored.error,
+            "cost_usd": known_sum((memo.cost_usd, *spent)),
+        }
+        self._note(memo.model_copy(update=changes), newer=(*self.state.newer, digest))
 
     async def _judge(self, scored: ScoredCase) -> ScoredCase:
         starting = [asyncio.create_task(_run_to_its_end(one.run, one.start)) for one in scored.judges]
@@ -191,5 +189,45 @@ async def _run_to_its_end(run: str, start: StartRunInput) -> None:
             raise asyncio.CancelledError from None
 
 
-def _news(running: list[asyncio.Task[None]], may_begin: Callable[[int], bool]) -> Callable[[], bool]:
-    return lambda: any(task.done() for task in running) or may_begin(len(running))
+@workflow.defn(name=EVALUATION_WORKFLOW, failure_exception_types=[LlmDoError])
+class LlmDoEvaluation:
+    """Runs and scores the cases of an experiment, several at a time."""
+
+    def __init__(self) -> None:
+        self.routes = ActivityRoutes(Queues())
+        self.fork: ForkSource | None = None
+
+    @workflow.run
+    async def run(self, payload: Any = None) -> EvaluationEnd:
+        """Return the record of the experiment. `payload` is a RunEvaluationInput."""
+        start = _read(payload)
+        work = UnitWork(start, EvaluationMemo.model_validate(workflow.memo_value(EVALUATION_MEMO, None) or _NO_FACTS))
+        # No command may stand in a `finally` here: see `LlmDoRun`.
+        try:
+            is_done = await work.run()
+        except asyncio.CancelledError:
+            await await_to_its_end(work.collect("cancelled"))
+            raise
+        except LlmDoError as error:
+            if workflow.cancellation_reason() is not None:
+                await await_to_its_end(work.collect("cancelled"))
+                raise asyncio.CancelledError from error
+            await work.collect("failed")
+            raise as_failure(error) from error
+        if not is_done:
+            workflow.continue_as_new(
+                start.model_copy(update={"continued": work.state}), memo={EVALUATION_MEMO: work.state.memo}
+            )
+        collected = await work.collect("completed")
+        return EvaluationEnd(record=collected.record, memo=collected.memo)
+
+
+_NO_FACTS = {"name": "", "digest": "", "worker": ""}
+
+
+def _read(payload: Any) -> RunEvaluationInput:
+    """Return the input. Raises UsageError for a payload that is none."""
+    try:
+        return RunEvaluationInput.model_validate(payload)
+    except ValidationError as error:
+        raise UsageError(malformed("start of an evaluation", error)) from error

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
-from llm_do_temporal.cli.commands.batch import NO_BATCH
-from llm_do_temporal.cli.commands.doors.schedule_flags import ScheduleFiles, ScheduleTimes, moment
+from llm_do_temporal.cli.commands.batch import NO_BATCH, BatchFlags
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, prepare_start, read_params
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Location, read_duration_flag
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import ahead, print_table
 from llm_do_temporal.cli.text import say, visible_line
@@ -21,21 +22,128 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.schedules.listed import ListedSchedule
-    from llm_do_temporal.client.schedules.meetings import Meeting
-    from llm_do_temporal.client.schedules.schedules import Schedules
+    from llm_do_temporal.client.schedules import ListedSchedule, Meeting, SchedulePlan, Schedules
+    from llm_do_temporal.messages.batches import InputFiles
+
+
+_TIMES = Group("When", sort_key=3)
+_FILES = Group("Files", sort_key=4)
+
+
+@Parameter(name="*", group=_TIMES)
+@dataclass(frozen=True, kw_only=True)
+class ScheduleTimes:
+    """Times at which runs begin, and what becomes of those that overlap or are late."""
+
+    cron: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Minute, hour, day, month and weekday, like '0 7 * * 1-5'; may be repeated."),
+    ] = ()
+    every: Annotated[
+        str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from 1970 in UTC.")
+    ] = None
+    timezone: Annotated[str, Parameter(help="Time zone of --cron, like Europe/Berlin; UTC by default.")] = ""
+    overlap: Annotated[
+        str,
+        Parameter(
+            help="What becomes of a run that is due while the last one goes on: skip (by default), buffer-one, "
+            "buffer-all, cancel-other, terminate-other or allow-all."
+        ),
+    ] = "skip"
+    jitter: Annotated[str | None, Parameter(help="Longest random delay, like 5m.")] = None
+    catch_up: Annotated[
+        str,
+        Parameter(
+            help="How late a run that was missed while no server ran still begins (Temporal's catchup window); "
+            "10m by default."
+        ),
+    ] = "10m"
+
+    def plan(self) -> SchedulePlan:
+        """Return the plan. Raises UsageError."""
+        from llm_do_temporal.client.schedules import SchedulePlan
+
+        every, jitter = (
+            None if text is None else read_duration_flag(text, flag)
+            for text, flag in ((self.every, "--every"), (self.jitter, "--jitter"))
+        )
+        late = read_duration_flag(self.catch_up, "--catch-up")
+        return SchedulePlan(self.cron, every, self.timezone, self.overlap, jitter, late)
+
+
+@Parameter(name="*", group=_FILES)
+@dataclass(frozen=True, kw_only=True)
+class ScheduleFiles:
+    """Files that runs are given: read anew by each of them, or kept as they are now."""
+
+    attach: Annotated[
+        tuple[Path, ...],
+        Parameter(name=["--attach", "-a"], negative=(), help="A file of the workshop to attach; may be repeated."),
+    ] = ()
+    each: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Run the worker once for each file that matches then, like 'files/*.md', quoted."),
+    ] = ()
+    each_line: Annotated[
+        Path | None, Parameter(help="Run it once for each line that a file has then; JSON where it ends in .jsonl.")
+    ] = None
+    concurrency: Annotated[int | None, Parameter(help="How many are worked on at once; 8 by default.")] = None
+    pin: Annotated[
+        bool,
+        Parameter(negative="", help="Keep the bytes as they are now, from anywhere, instead of reading them anew."),
+    ] = False
+
+    def check(self, worker: str) -> None:
+        """Raise UsageError for flags that do not go together."""
+        self.as_batch().check(worker, others=())
+        if self.pin and not (self.attach or self.each or self.each_line):
+            raise UsageError("--pin says nothing without files: -a, --each or --each-line")
+
+    def as_batch(self) -> BatchFlags:
+        """Return the flags of a batch whose items are taken now."""
+        return BatchFlags(each=self.each, each_line=self.each_line, concurrency=self.concurrency)
+
+    def read_later(self, workshop: Path | None) -> InputFiles | None:
+        """Return what each run reads; None where nothing is left to it. Raises UsageError."""
+        if self.pin or not (self.attach or self.each or self.each_line):
+            return None
+        if workshop is None:
+            raise UsageError(
+                "files of a schedule lie in its workshop, and no workshop is known here",
+                next_step="Go to the workshop's folder, or name it with --workshop DIR; or keep their bytes: --pin.",
+            )
+        from llm_do_temporal.client.schedules import input_files
+
+        return input_files(
+            workshop, attach=self.attach, each=self.each, each_line=self.each_line, concurrency=self.concurrency
+        )
+
+
+def moment(text: str, flag: str, now: datetime) -> datetime:
+    """Return the moment that a flag says. Raises UsageError."""
+    from llm_do_temporal.policy.run_filter import moment_of
+
+    try:
+        found = moment_of(text, now=now)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
+    if found is None:
+        raise UsageError(f"{flag} is empty")
+    return found
+
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+_Name = Annotated[str, Parameter(help="Name of the schedule.")]
 
 
 async def create_schedule(
-    name: str,
+    name: _Name,
     worker: str,
     prompt: str | None = None,
     /,
     *,
-    times: ScheduleTimes = ScheduleTimes(),  # noqa: B008 - frozen
-    files: ScheduleFiles = ScheduleFiles(),  # noqa: B008 - frozen
+    times: ScheduleTimes = ScheduleTimes(),
+    files: ScheduleFiles = ScheduleFiles(),
     input_json: Annotated[str | None, Parameter(name="--input")] = None,
     param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
     overrides: Overrides = Overrides(),  # noqa: B008 - frozen
@@ -46,8 +154,6 @@ async def create_schedule(
 
     Parameters
     ----------
-    name
-        Name of the schedule.
     worker
         The worker to run, or a template of the workshop.
     prompt
@@ -85,7 +191,7 @@ def _file_lines(schedule: ListedSchedule) -> list[str]:
 
 
 async def show_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     as_json: Json = False,
@@ -95,8 +201,6 @@ async def show_schedule(
 
     Parameters
     ----------
-    name
-        Name of the schedule.
     as_json
         Print a JSON object.
     """
@@ -153,7 +257,7 @@ async def list_schedules(
 
 
 async def pause_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     note: str = "",
@@ -163,8 +267,6 @@ async def pause_schedule(
 
     Parameters
     ----------
-    name
-        Name of the schedule.
     note
         Why, for whoever looks at it.
     """
@@ -176,18 +278,12 @@ async def pause_schedule(
 
 
 async def resume_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Let the runs of a paused schedule begin again.
-
-    Parameters
-    ----------
-    name
-        Name of the schedule.
-    """
+    """Let the runs of a paused schedule begin again."""
     async with _schedules(location) as schedules:
         await schedules.resume(name, f"resumed by {login_name() or 'somebody'}")
     say(f"schedule {name} goes on")
@@ -195,18 +291,12 @@ async def resume_schedule(
 
 
 async def trigger_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Begin a run of a schedule now, whatever its times say.
-
-    Parameters
-    ----------
-    name
-        Name of the schedule.
-    """
+    """Begin a run of a schedule now, whatever its times say."""
     async with _schedules(location) as schedules:
         meeting = await schedules.trigger(name)
     if _begins(meeting):
@@ -215,7 +305,7 @@ async def trigger_schedule(
 
 
 async def backfill_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     from_: Annotated[str, Parameter(name="--from")],
@@ -227,8 +317,6 @@ async def backfill_schedule(
 
     Parameters
     ----------
-    name
-        Name of the schedule.
     from_
         Beginning of that time, like 2026-11-01 or 2026-11-01T08:30; in UTC where it says nothing else.
     to
@@ -247,7 +335,7 @@ async def backfill_schedule(
 
 def _begins(meeting: Meeting) -> bool:
     """Return whether a run begins at once, and say otherwise why not. Raises UsageError where it never does."""
-    from llm_do_temporal.client.schedules.meetings import MeetingFate
+    from llm_do_temporal.client.schedules import MeetingFate
 
     if meeting.fate is MeetingFate.SKIPPED:
         raise UsageError(meeting.words, next_step="Let that run end, answer what it asks, or cancel it.")
@@ -257,18 +345,12 @@ def _begins(meeting: Meeting) -> bool:
 
 
 async def delete_schedule(
-    name: str,
+    name: _Name,
     /,
     *,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """End a schedule; its runs stay as they are.
-
-    Parameters
-    ----------
-    name
-        Name of the schedule.
-    """
+    """End a schedule; its runs stay as they are."""
     async with _schedules(location) as schedules:
         await schedules.delete(name)
     say(f"schedule {name} is deleted")
@@ -278,7 +360,7 @@ async def delete_schedule(
 @asynccontextmanager
 async def _schedules(location: Location) -> AsyncGenerator[Schedules]:
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.schedules.schedules import Schedules
+    from llm_do_temporal.client.schedules import Schedules
 
     async with opened(location) as session:
         yield Schedules(session.client)

@@ -1,53 +1,72 @@
 """Cases of evaluations: their starts, their scores, what a judge says of them, and the record of all of them.
 
 Scheduled by `LlmDoEvaluation`. Everything big is a blob: the plan, the result of each case, the record. A second
-attempt of any of these comes to the same. Histories of cases are read by a function that the service hands in.
+attempt of any of these comes to the same. Histories of cases are read by a function that the service hands in. Python
+functions that evaluate run in a thread, as the functions of `tools.py` do; an exception of one is a failure of the
+evaluator, and no score.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from temporalio import activity
 
-from llm_do_temporal.activities.evaluations.python_evaluators import python_score
-from llm_do_temporal.activities.evaluations.records import collected, memo_of
-from llm_do_temporal.activities.evaluations.starts import case_start, judge_requests, judge_starts, run_of_case
+from llm_do_temporal.activities.python_tools import without_host_folders
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.activities.runtime.threads import in_own_thread
+from llm_do_temporal.activities.runtime.threads import contained, in_own_thread, is_interruption
+from llm_do_temporal.callers import run_in_thread
+from llm_do_temporal.definitions.tools.python_functions import describe_exception
+from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_tools import evaluator_source, load_callable
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.json_schema.validation import BoundedMatchers
 from llm_do_temporal.messages.activities import COLLECT_RESULTS, JUDGE_CASE, PREPARE_CASE, SCORE_CASE
+from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.evaluations import (
     CaseReading,
+    CaseResult,
     CollectedResults,
     CollectResultsInput,
+    EvaluationMemo,
     EvaluationPlan,
     EvaluationUnit,
+    ExperimentRecord,
+    ExperimentState,
     JudgeCaseInput,
+    JudgeRun,
     JudgeStart,
+    MetricFigures,
     PrepareCaseInput,
     PreparedCase,
     ScoreCaseInput,
     ScoredCase,
+    cost_of,
 )
-from llm_do_temporal.messages.experiments.results import CaseResult, ExperimentRecord, JudgeRun
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.experiment import case_key, judgement_key
-from llm_do_temporal.policy.evaluations.facts import CaseFacts
+from llm_do_temporal.policy.evaluations.facts import CaseFacts, CaseScores, failed
+from llm_do_temporal.policy.evaluations.figures import figures
 from llm_do_temporal.policy.evaluations.judgement import (
-    failed,
+    judge_request,
     judge_scores,
+    pair_requests,
     pair_scores,
     python_evaluators,
+    python_scores,
     score_case,
 )
-from llm_do_temporal.policy.evaluations.scores import CaseScores
-from llm_do_temporal.policy.evaluations.spec import JudgeSpec
+from llm_do_temporal.policy.evaluations.run_ids import judge_run_id
+from llm_do_temporal.policy.evaluations.spec import EXPECTED, EvaluationCase, JudgeSpec
 from llm_do_temporal.storage.blobs import BlobStore
 
 ReadCase = Callable[[str], Awaitable[CaseReading]]
@@ -63,7 +82,7 @@ class EvaluationActivities:
         self._root = workshop.resolve()
         self._blobs = blobs
         self._read_case = read_case
-        self._plan = lru_cache(REMEMBERED_PLANS)(self._read_plan)
+        self._plan = lru_cache(REMEMBERED_PLANS)(partial(self._read, EvaluationPlan))
 
     @activity.defn(name=PREPARE_CASE.name)
     def prepare_case(self, asked: PrepareCaseInput) -> PreparedCase:
@@ -73,7 +92,7 @@ class EvaluationActivities:
             taken = plan.taken.get(unit.name, "")
             if taken and not (plan.retry_errors and self._read(CaseResult, taken).facts.error is not None):
                 return PreparedCase(taken=taken)
-            return PreparedCase(run=run_of_case(plan, unit), start=case_start(plan, unit), taken=taken)
+            return PreparedCase(run=plan.run_of(unit), start=case_start(plan, unit), taken=taken)
 
     @activity.defn(name=SCORE_CASE.name)
     async def score_case(self, asked: ScoreCaseInput) -> ScoredCase:
@@ -112,7 +131,10 @@ class EvaluationActivities:
             for reading in readings:
                 _check_definitions(reading.definitions, identity.definitions, f"the judge of {result.case}")
             judged = _judged(judge, [reading.facts for reading in readings])
-            runs = tuple(_judge_run(run, one.facts) for run, one in zip(asked.runs, readings, strict=True))
+            runs = tuple(
+                JudgeRun(run=run, seconds=one.facts.seconds, **one.facts.usage.model_dump(exclude={"tool_calls"}))
+                for run, one in zip(asked.runs, readings, strict=True)
+            )
             unit = EvaluationUnit(case=result.case, repeat=result.repeat)
             requests = judge_requests(plan, unit, result.facts)
             changes = {
@@ -122,7 +144,8 @@ class EvaluationActivities:
                 "judgement": "" if judged.failures else judgement_key(plan.identity, result.key, list(requests)),
             }
             kept = await asyncio.to_thread(self._keep, result.model_copy(update=changes))
-            return ScoredCase(result=kept, cost=_sum([run.cost for run in runs]))
+            known = [run.cost for run in runs if run.cost is not None]
+            return ScoredCase(result=kept, cost=sum(known) if len(known) == len(runs) else None)
 
     @activity.defn(name=COLLECT_RESULTS.name)
     def collect_results(self, asked: CollectResultsInput) -> CollectedResults:
@@ -160,9 +183,6 @@ class EvaluationActivities:
         plan = self._plan(digest)
         return plan, plan.units[number]
 
-    def _read_plan(self, digest: str) -> EvaluationPlan:
-        return self._read(EvaluationPlan, digest)
-
     def _read(self, kind: type[M], digest: str) -> M:
         try:
             return kind.model_validate_json(self._blobs.read(digest))
@@ -199,19 +219,145 @@ def _judged(judge: JudgeSpec, said: list[CaseFacts]) -> CaseScores:
     return pair_scores(judge, said[0].output, said[1].output)
 
 
-def _judge_run(run: str, facts: CaseFacts) -> JudgeRun:
-    usage = facts.usage
-    return JudgeRun(
-        run=run,
-        seconds=facts.seconds,
-        turns=usage.turns,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost=usage.cost,
+def case_start(plan: EvaluationPlan, unit: EvaluationUnit) -> StartRunInput:
+    """Return the start of a case's run. Raises EffectFailed where the plan lacks one of its files."""
+    case, settings = plan.case_of(unit), plan.spec.settings
+    missing = [path for path in case.attachments if path not in plan.attachments]
+    if missing:
+        raise EffectFailed(f"the plan of the experiment lacks the file '{missing[0]}' of case '{case.id}'")
+    return _start(
+        plan,
+        plan.spec.worker,
+        settings.model,
+        prompt=case.prompt,
+        input=case.input,
+        attachments=tuple(plan.attachments[path] for path in case.attachments),
+        limits=settings.limits,
+        script=tuple(
+            ScriptedAnswer(**one.model_dump(exclude={"times"}), by="script", left=one.times) for one in case.decide
+        ),
     )
 
 
-def _sum(amounts: list[float | None]) -> float | None:
-    """Return the sum; None where an amount is not known."""
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+def _start(plan: EvaluationPlan, worker: str, model: str | None, **given: Any) -> StartRunInput:
+    """Return the start of a run that changes nothing in the workshop and asks nobody."""
+    return StartRunInput(
+        worker=worker,
+        force_model=model,
+        environment_model=plan.environment_model,
+        mode=Mode.INTERACTIVE,
+        started_by=plan.started_by,
+        turns=plan.spec.settings.turns,
+        aside=True,
+        scripted=True,
+        **given,
+    )
+
+
+def judge_requests(plan: EvaluationPlan, unit: EvaluationUnit, facts: CaseFacts) -> tuple[dict[str, Any], ...]:
+    """Return the inputs of the judge: one, or two where it is shown a pair in both orders; none without a judge."""
+    judge, case = plan.spec.judge, plan.case_of(unit)
+    if judge is None:
+        return ()
+    if judge.against is None:
+        return (judge_request(judge, case, facts),)
+    other = case.expected if judge.against == EXPECTED else plan.others.get(unit.name)
+    return pair_requests(judge, case, facts, other)
+
+
+def judge_starts(
+    plan: EvaluationPlan, unit: EvaluationUnit, requests: tuple[dict[str, Any], ...], *, attempt: int
+) -> tuple[JudgeStart, ...]:
+    """Return the runs of the judge for these inputs; `attempt` is the number of the case's attempt, from 1."""
+    judge = plan.spec.judge
+    if judge is None:
+        return ()
+    judged = plan.run_of(unit)
+    return tuple(
+        JudgeStart(
+            run=judge_run_id(judged, attempt=attempt, other_order=number > 1),
+            start=_start(plan, judge.worker, judge.model, input=request),
+        )
+        for number, request in enumerate(requests, 1)
+    )
+
+
+MAX_MEMO_METRICS = 40
+"""Most metrics in a memo, which the server keeps with the workflow."""
+
+
+def collected(
+    plan: EvaluationPlan, before: ExperimentRecord | None, newer: Sequence[CaseResult], state: ExperimentState
+) -> ExperimentRecord:
+    """Return the record with these further results, in the order of the cases and their repeats."""
+    results = [*(before.results if before else ()), *newer]
+    places = {case.id: place for place, case in enumerate(plan.spec.cases)}
+    results.sort(key=lambda one: (places.get(one.case, len(places)), one.repeat))
+    identity, memo = plan.identity, plan.memo
+    ended_at = None
+    if state != "running":
+        # Thresholds that are judged again change no result: the experiment ended when it did.
+        ended_at = (before.ended_at if before is not None and not newer else None) or datetime.now(UTC)
+    return ExperimentRecord(
+        name=memo.name,
+        digest=memo.digest,
+        identity=identity,
+        workflow=plan.workflow,
+        round=plan.round,
+        spec=plan.spec,
+        worker_version=memo.worker_version,
+        model=memo.model,
+        judge_version="" if identity.judge is None else identity.judge.digest,
+        started_at=plan.started_at,
+        ended_at=ended_at,
+        state=state,
+        results=tuple(results),
+    )
+
+
+def memo_of(plan: EvaluationPlan, record: ExperimentRecord, digest: str) -> EvaluationMemo:
+    """Return the facts about an experiment that lists show; `digest` names the record's blob, empty: there is none."""
+    outcomes = record.outcomes
+    found = [(name, one) for name, one in figures(outcomes).items() if one.mean is not None][:MAX_MEMO_METRICS]
+    changes = {
+        "done": len(record.results),
+        "errors": sum(outcome.error for outcome in outcomes),
+        "metrics": {name: MetricFigures(**one.model_dump(exclude={"labels"})) for name, one in found},
+        "cost_usd": cost_of(record.results),
+        "passed": record.gate.passed if record.state == "completed" else None,
+        "record": digest,
+    }
+    return plan.memo.model_copy(update=changes)
+
+
+def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root: Path) -> CaseScores:
+    """Return what the function says of a case.
+
+    It is called with the facts as a dictionary, in which the case is as `case`, and with the evaluator's arguments.
+    """
+    given = {**facts.model_dump(mode="json"), "case": _case(case)}
+    try:
+        with importable(root):
+            name = evaluator.function.rpartition(":")[2].rpartition(".")[2]
+            function = load_callable(evaluator_source(evaluator.function, root=root), name)
+            with contained():
+                made = function(given, **evaluator.arguments)
+                returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
+        return python_scores(evaluator, returned)
+    except DefinitionError as error:
+        return failed(evaluator.metric, str(error))
+    except BaseException as error:
+        if is_interruption(error):
+            raise
+        words = without_host_folders(describe_exception(error), error, root)
+        return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
+
+
+def _case(case: EvaluationCase) -> dict[str, Any]:
+    """Return the case as a dictionary with the keys of the evaluation file, beside our own names for them."""
+    inputs = case.prompt if case.input is None else case.input
+    return {**case.model_dump(mode="json"), "name": case.id, "inputs": inputs, "expected_output": case.expected}
+
+
+async def _result_of(made: Awaitable[Any]) -> Any:
+    return await made

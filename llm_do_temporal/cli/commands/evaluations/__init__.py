@@ -1,1 +1,0 @@
-"""`eval`: evaluations, and what came of them."""

@@ -1,1 +1,0 @@
-"""Experiments written down: comparisons for the terminal, gates for continuous integration. Pure."""

@@ -1,1 +1,0 @@
-"""Experiments in the formats of other programs. Pure."""

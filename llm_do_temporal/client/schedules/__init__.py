@@ -1,1 +1,0 @@
-"""Schedules: runs that begin by themselves."""

@@ -1,1 +1,0 @@
-"""Evaluations: the workflow `LlmDoEvaluation`."""
