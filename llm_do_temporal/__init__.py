@@ -14,10 +14,9 @@ from llm_do_temporal.late_names import late_names
 if TYPE_CHECKING:
     from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.connection.connect import Connection
+    from llm_do_temporal.client.connections import Connection
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.client.run_worker import call_worker, run_worker
-    from llm_do_temporal.client.template_calls import TemplateCall
+    from llm_do_temporal.client.run_worker import TemplateCall, call_worker, run_worker
     from llm_do_temporal.messages.approvals import Decision
     from llm_do_temporal.tools import ToolCallFailed, ToolContext, tool_context
 
@@ -39,11 +38,11 @@ __all__ = [
 ]
 _HOMES = {
     "CallerContext": "llm_do_temporal.callers",
-    "Connection": "llm_do_temporal.client.connection.connect",
+    "Connection": "llm_do_temporal.client.connections",
     "Decision": "llm_do_temporal.messages.approvals",
     "LlmDoClient": "llm_do_temporal.client.client",
     "Question": "llm_do_temporal.client.history.questions",
-    "TemplateCall": "llm_do_temporal.client.template_calls",
+    "TemplateCall": "llm_do_temporal.client.run_worker",
     "ToolCallFailed": "llm_do_temporal.tools",
     "ToolContext": "llm_do_temporal.tools",
     "WorkerCall": "llm_do_temporal.callers",

@@ -102,8 +102,7 @@ async def count_pending(client: Client) -> Counter[Asker]:
     Approvals that a run's memo has no room for, or hides, count for the run's first worker. Raises RPCError.
     """
     # Most services count nothing.
-    from llm_do_temporal.client.views.memos import asked_in_all, read_listing
-    from llm_do_temporal.client.views.server_list import attribute_of, every_part
+    from llm_do_temporal.client.views.server_list import asked_in_all, attribute_of, every_part, read_listing
 
     found: Counter[Asker] = Counter()
     async for info in (info async for part in every_part(client, _OPEN) for info in part.found):

@@ -21,8 +21,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
-from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.connections import Connection, connect, connect_embedded, is_missing
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW

@@ -24,7 +24,7 @@ from temporalio.client import Client
 from temporalio.runtime import Runtime
 
 from llm_do_temporal.activities.definitions import RunNote, no_note
-from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
+from llm_do_temporal.client.connections import Connection, connect, connect_embedded
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
@@ -155,7 +155,7 @@ def _run_note(*, embedded: bool) -> RunNote:
     """Return what is called for each run that begins: commands look at the note of an embedded service."""
     if not embedded:
         return no_note
-    from llm_do_temporal.client.embedded.needed_keys import remember_needed
+    from llm_do_temporal.client.embedded.server import remember_needed
 
     return remember_needed
 

@@ -19,7 +19,7 @@ from benchmarks.approver.stories import Story, deck_files, starting_files, stori
 from benchmarks.contenders.ours import command
 from benchmarks.processes import NotMeasured, Service, free_port, spawn
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.connect import connect_embedded
+from llm_do_temporal.client.connections import connect_embedded
 from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.providers.answers import Answer, Call, Text, ToolCalls

@@ -15,7 +15,7 @@ from benchmarks.runner import all_at_once
 from benchmarks.scale.doors import MS, Browser, called, commanded
 from benchmarks.scale.figures import Figures
 from benchmarks.scale.site import Site
-from llm_do_temporal.client.groups import read_groups
+from llm_do_temporal.client.open_questions import read_groups
 from llm_do_temporal.messages.runs import StartRunInput
 
 AT_ONCE = 50

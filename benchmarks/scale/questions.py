@@ -30,7 +30,7 @@ from benchmarks.scale.figures import Figures
 from benchmarks.scale.unserved import GROUPS, PER_RUN, begin_runs, end_runs
 from benchmarks.servers import start_server
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.groups import read_group, read_groups
+from llm_do_temporal.client.open_questions import read_group, read_groups
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security.settings import UiSettings

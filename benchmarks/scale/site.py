@@ -18,7 +18,7 @@ from benchmarks.contenders.ours import command, write_workshop
 from benchmarks.contenders.tools import effects
 from benchmarks.processes import MB, NotMeasured, python, read_line, spawn
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.connect import Connection, connect
+from llm_do_temporal.client.connections import Connection, connect
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from tests.cluster.cluster import Cluster

@@ -11,7 +11,7 @@ from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import format_table, width_of
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.decisions import Fate, counted, with_asked_again
-from llm_do_temporal.client.groups import QuestionGroup, read_group, read_run
+from llm_do_temporal.client.open_questions import QuestionGroup, read_group, read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from llm_do_temporal.cli.options import Location
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.groups import QuestionGroup
+    from llm_do_temporal.client.open_questions import QuestionGroup
     from llm_do_temporal.client.views.inbox import InboxEntry
 
 SHOWN_ROWS = 10
@@ -30,7 +30,7 @@ _CELL_CHARS = 100
 async def list_groups(location: Location, run: str | None, *, limit: int | None, as_json: bool) -> int:
     """Print what waits, in groups, the one with the oldest question first; of each group at most `limit` lines."""
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.groups import read_groups, read_run
+    from llm_do_temporal.client.open_questions import read_groups, read_run
 
     async with opened(location, "reading") as session:
         client = session.client

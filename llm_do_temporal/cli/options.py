@@ -19,7 +19,7 @@ from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.workshop_search import search_upwards
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.connection.connect import Connection
+    from llm_do_temporal.client.connections import Connection
 
 OutputFormat = Literal["text", "json", "jsonl"]
 Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
@@ -50,7 +50,7 @@ class Location:
 
     def connection(self) -> Connection:
         """Return the connection flags in the form that the client takes."""
-        from llm_do_temporal.client.connection.connect import Connection
+        from llm_do_temporal.client.connections import Connection
 
         return Connection(
             address=self.address,

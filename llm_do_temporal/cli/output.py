@@ -202,7 +202,7 @@ class EventLines:
         if self._seq <= self._printed:
             return
         self._printed = self._seq
-        from llm_do_temporal.client.record.event_json import event_json
+        from llm_do_temporal.client.views.run_view import event_json
 
         line = event_json(event, self._seq)
         print(dump_json(line, pretty=False), file=self._stream, flush=True)
@@ -230,7 +230,7 @@ class ItemLines:
 
 
 def _ends() -> frozenset[str]:
-    from llm_do_temporal.client.record.event_json import ENDS
+    from llm_do_temporal.client.views.run_view import RUN_ENDS as ENDS
 
     return ENDS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
-from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, names_server
+from llm_do_temporal.client.connections import DEFAULT_NAMESPACE, names_server
 from llm_do_temporal.client.embedded.server import HostUse
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError

@@ -46,7 +46,7 @@ def printed_table(text: str, file: Path | None) -> str:
     """Return CSV as it is written: a file gets a mark, without which Excel does not read it as UTF-8; a pipe gets the
     text as it is; for a terminal, hidden characters are written out."""
     if file is not None:
-        from llm_do_temporal.client.record.tables import BOM
+        from llm_do_temporal.client.record.results import BOM
 
         return f"{BOM}{text}"
     return visible_block(text) if sys.stdout.isatty() else text

@@ -12,10 +12,16 @@ from llm_do_temporal.late_names import late_names
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient, RunSummary
-    from llm_do_temporal.client.connection.connect import Connection, connect
-    from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
+    from llm_do_temporal.client.connections import Connection, connect
+    from llm_do_temporal.client.decisions import (
+        Fate,
+        FrozenQuestion,
+        OfferedKind,
+        QuestionOutcome,
+        offered_kinds,
+        read_kinds,
+    )
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.client.offers import OfferedKind, offered_kinds, read_kinds
     from llm_do_temporal.client.reviews.choice import ReviewChoice
     from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin, read_patch
     from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
@@ -54,7 +60,7 @@ __all__ = [
 ]
 _HOMES = {
     "ChangeOrigin": "llm_do_temporal.client.reviews.desk",
-    "Connection": "llm_do_temporal.client.connection.connect",
+    "Connection": "llm_do_temporal.client.connections",
     "Fate": "llm_do_temporal.client.decisions",
     "FrozenQuestion": "llm_do_temporal.client.decisions",
     "InboxContents": "llm_do_temporal.client.views.inbox",
@@ -63,7 +69,7 @@ _HOMES = {
     "LlmDoClient": "llm_do_temporal.client.client",
     "LockedRun": "llm_do_temporal.client.views.inbox",
     "Node": "llm_do_temporal.client.views.run_view",
-    "OfferedKind": "llm_do_temporal.client.offers",
+    "OfferedKind": "llm_do_temporal.client.decisions",
     "OpenQuestions": "llm_do_temporal.client.views.inbox",
     "Preview": "llm_do_temporal.client.reviews.review",
     "Question": "llm_do_temporal.client.history.questions",
@@ -75,9 +81,9 @@ _HOMES = {
     "RunSummary": "llm_do_temporal.client.client",
     "RunView": "llm_do_temporal.client.views.run_view",
     "ShownDiff": "llm_do_temporal.client.reviews.review",
-    "connect": "llm_do_temporal.client.connection.connect",
-    "offered_kinds": "llm_do_temporal.client.offers",
-    "read_kinds": "llm_do_temporal.client.offers",
+    "connect": "llm_do_temporal.client.connections",
+    "offered_kinds": "llm_do_temporal.client.decisions",
+    "read_kinds": "llm_do_temporal.client.decisions",
     "read_origin": "llm_do_temporal.client.reviews.desk",
     "read_patch": "llm_do_temporal.client.reviews.desk",
 }

@@ -1,30 +1,39 @@
-"""Items of a batch: files, lines, or the items that another run has not completed."""
+"""Items of a batch: files, lines, or the items that another run has not completed.
+
+The paths of files that a batch was started with are remembered beside the workshop, in `.llm-do/batches/`, for those
+who try again. They stay on this machine: what a server told could name any file here.
+"""
 
 from __future__ import annotations
 
 import glob
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from pydantic import ValidationError
-from temporalio.api.common.v1 import Payload
+from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from llm_do_temporal.client.embedded.server import state_folder
 from llm_do_temporal.client.given_texts import read_given
-from llm_do_temporal.client.history.events import ENDS, read_chain
-from llm_do_temporal.client.history.payloads import decode_json
+from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain, read_message
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import BatchItem, item_path, lines_of
+from llm_do_temporal.messages.batches import Batch, BatchItem, item_path, lines_of
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.sandbox.listing import folders_in_words
+from llm_do_temporal.storage.private_files import make_private, write_private
 
 Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
 """Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""
+_FOLDER = "batches"
+_PATHS = TypeAdapter(dict[str, Path])
 
 
 async def read_unfinished(client: Client, run: str) -> StartRunInput:
@@ -37,8 +46,9 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
     ended = False
     async for event in read_chain(client, run, None, wait=False):
         # A run that has read its items went on as new with them.
-        if request is None or (request.reads is not None and _begins(event)):
-            request = _started_with(list(event.workflow_execution_started_event_attributes.input.payloads))
+        if event.HasField("workflow_execution_started_event_attributes") and (request is None or request.reads):
+            given = event.workflow_execution_started_event_attributes.input.payloads
+            request = read_message(StartRunInput, decode_json(given[0]) if given else None)
         if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
             child = event.child_workflow_execution_completed_event_attributes.workflow_execution
             completed.add(child.workflow_id)
@@ -57,10 +67,6 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
         raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
     batch = request.batch.model_copy(update={"items": tuple(items)})
     return request.model_copy(update={"batch": batch, "continued": None, "again_of": run})
-
-
-def _begins(event: HistoryEvent) -> bool:
-    return event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 
 
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
@@ -230,8 +236,62 @@ def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:
         )
 
 
-def _started_with(payloads: list[Payload]) -> StartRunInput | None:
+def remember_files(workshop: Path, run: str, files: Mapping[str, Path]) -> None:
+    """Remember the files of a run's items by the items' names. A place that cannot be written remembers nothing."""
+    with suppress(OSError, UsageError):
+        make_private(state_folder(workshop) / _FOLDER)
+        write_private(_place(workshop, run), json.dumps({name: str(path) for name, path in files.items()}))
+
+
+def forget_files(workshop: Path, run: str) -> None:
+    """Forget the files of a run that was deleted."""
+    with suppress(OSError):
+        _place(workshop, run).unlink()
+
+
+def remembered_files(workshop: Path, run: str) -> dict[str, Path]:
+    """Return the files of a run's items by the items' names; empty where none are remembered here."""
     try:
-        return StartRunInput.model_validate(decode_json(payloads[0]) if payloads else None)
-    except ValidationError:
-        return None
+        return _PATHS.validate_json(_place(workshop, run).read_bytes())
+    except (OSError, ValidationError):
+        return {}
+
+
+def with_files_of_now(
+    batch: Batch, files: Mapping[str, Path], attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]
+) -> tuple[Batch, list[str]]:
+    """Return the batch with the files as they are now, and a line for people about each that is not as it was.
+
+    An item whose file is not known here, or cannot be used any more, stays as it was.
+    """
+    items: list[BatchItem] = []
+    notes: list[str] = []
+    for item in batch.items:
+        file = files.get(item.name)
+        taken, note = (item, "") if file is None else _of_now(item, file, attach)
+        items.append(taken)
+        if note:
+            notes.append(f"{item.name}: {note}")
+    return batch.model_copy(update={"items": tuple(items)}), notes
+
+
+def _of_now(
+    item: BatchItem, file: Path, attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]
+) -> tuple[BatchItem, str]:
+    try:
+        attachments = attached(item.name, file, attach)
+    except UsageError as error:
+        if item.unusable:
+            return item.model_copy(update={"unusable": error.message}), f"still cannot be used: {error.message}"
+        return item, f"taken as it was, for it cannot be used now: {error.message}"
+    taken = item.model_copy(update={"attachments": attachments, "unusable": ""})
+    if item.unusable:
+        return taken, "could not be used then, and is taken now"
+    if attachments == item.attachments:
+        return item, ""
+    before, now = (sum(one.bytes for one in each) for each in (item.attachments, attachments))
+    return taken, f"has changed since then, and is taken as it is now ({before:,} bytes then, {now:,} now)"
+
+
+def _place(workshop: Path, run: str) -> Path:
+    return workshop / STATE_FOLDER / _FOLDER / f"{hashlib.sha256(run.encode()).hexdigest()[:32]}.json"

@@ -19,9 +19,8 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing, translated
-from llm_do_temporal.client.views.memos import read_listing
-from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, attribute_of, read_part, stamp
+from llm_do_temporal.client.connections import is_missing, translated
+from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, attribute_of, read_listing, read_part, stamp
 from llm_do_temporal.client.views.tree import Accounts, Branch, state_of
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE

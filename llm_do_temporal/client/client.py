@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from temporalio import activity
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import (
     Client,
@@ -16,12 +17,19 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
 )
+from temporalio.common import (
+    Priority,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import ended_with, refuses_attributes, translated
-from llm_do_temporal.client.connection.executions import signal_read, update_read
+from llm_do_temporal.client.connections import ended_with, refuses_attributes, signal_read, translated, update_read
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.history.events import read_chain, read_events
@@ -29,13 +37,11 @@ from llm_do_temporal.client.history.questions import DeskAccount, Question, read
 from llm_do_temporal.client.open_questions import read_open_questions
 from llm_do_temporal.client.reviews.desk import decide_review, read_reviews
 from llm_do_temporal.client.reviews.review import Review
-from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.client.views.event_order import ordered_events
-from llm_do_temporal.client.views.follower import Follower, Tap
+from llm_do_temporal.client.views.follower import Follower, Tap, ordered_events
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
-from llm_do_temporal.client.views.memos import RunListing, asked_in_all, read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, read_memo
 from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
@@ -44,24 +50,82 @@ from llm_do_temporal.messages.base import (
     DECIDE_UPDATE,
     DESK_QUERY,
     EFFECT_UPDATE,
+    PENDING_ATTRIBUTE,
     REVOKE_GRANT_SIGNAL,
+    RUN_MEMO,
     RUN_WORKFLOW,
+    STATE_ATTRIBUTE,
     TASK_QUEUE,
+    TASK_TIMEOUT,
     UNDO_SIGNAL,
     UNDO_UPDATE,
+    WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.json_values import check_json
-from llm_do_temporal.messages.runs import RunResult, StartRunInput
-from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
+from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
+from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
+from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.telemetry import start_span
 
+_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
+_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 _NAMED_CHARS = 60
 """Most characters of a worker's name in an id, and of an id in an error."""
+
+
+class StartOptions(TypedDict):
+    """Arguments of Temporal's `start_workflow`, but for the workflow, its input, its id and its task queue."""
+
+    task_timeout: timedelta
+    memo: dict[str, Any]
+    search_attributes: TypedSearchAttributes | None
+    static_summary: str
+    priority: Priority
+    id_reuse_policy: WorkflowIDReusePolicy
+    id_conflict_policy: WorkflowIDConflictPolicy
+
+
+def start_options(request: StartRunInput, run: str, *, sets_attributes: bool = True, digest: str = "") -> StartOptions:
+    """Return the options of a run with this id; `sets_attributes`: the namespace knows our search attributes.
+
+    `digest` is that of the request of a door, which the run keeps.
+    """
+    return {
+        "task_timeout": TASK_TIMEOUT,
+        "memo": {RUN_MEMO: RunMemo.of(request, request=digest)},
+        "search_attributes": _attributes(request) if sets_attributes else None,
+        "static_summary": f"{request.worker}: {request.task()}"[:SUMMARY_CHARS],
+        "priority": _priority(request, run),
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
+    }
+
+
+def _priority(request: StartRunInput, run: str) -> Priority:
+    """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
+    inherited = activity.info().priority if activity.in_activity() else Priority()
+    return Priority(
+        priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
+        fairness_key=inherited.fairness_key or fairness_key(run),
+        fairness_weight=inherited.fairness_weight,
+    )
+
+
+def _attributes(request: StartRunInput) -> TypedSearchAttributes:
+    """Return the search attributes of a run that begins; its workflow changes those that turn out otherwise."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(_STATE, "running"),
+            SearchAttributePair(_PENDING, 0),
+            SearchAttributePair(_WORKER, listed_worker(request.worker)),
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -96,23 +160,9 @@ class RunSummary:
     @classmethod
     def of(cls, listed: ListedRun) -> RunSummary:
         """Return what one line shows of a run in the server's list."""
-        return cls(
-            run=listed.run,
-            worker=listed.worker,
-            status=listed.status,
-            pending=listed.waiting,
-            started_at=listed.started_at,
-            ended_at=listed.ended_at,
-            task=listed.task,
-            started_by=listed.started_by,
-            items=listed.items,
-            missing_key=listed.missing_key,
-            fork_of=listed.fork_of,
-            again_of=listed.again_of,
-            schedule=listed.schedule,
-            case=listed.case,
-            request=listed.request,
-        )
+        same: dict[str, Any] = {one.name: getattr(listed, one.name) for one in fields(cls)}
+        same["pending"] = listed.waiting
+        return cls(**same)
 
 
 class LlmDoClient:
@@ -365,11 +415,8 @@ class LlmDoClient:
 
     async def view(self, run: str, *, tap: Tap | None = None) -> RunView:
         """Return the run as its histories tell it now; `tap` is called with every event and the id of its workflow."""
-        follower = Follower(self.temporal, run, wait=False, tap=tap)
         async with translated(run):
-            async for _ in follower.events():
-                pass
-        return follower.view
+            return await Follower(self.temporal, run, wait=False, tap=tap).read()
 
     def follow(self, run: str) -> Follower:
         """Return a follower of the run; iterate its `events()` and look at its `view`."""

@@ -1,7 +1,8 @@
-"""Decisions about many questions at once: each is decided by itself, and the first decision wins.
+"""Decisions about questions: about many at once, and about kinds of calls that fit one.
 
-What is decided was frozen before: ids, each with the digest of what was shown. A question that changed meanwhile, or
-that somebody else was faster at, stays as it is; the answer says so, question by question.
+Each is decided by itself, and the first decision wins. What is decided was frozen before: ids, each with the digest of
+what was shown. A question that changed meanwhile, or that somebody else was faster at, stays as it is; the answer says
+so, question by question.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.run_view import RUN_ENDS
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, UndoInput, Verdict
+from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
+from llm_do_temporal.policy.kinds.kind import CallKind
+from llm_do_temporal.policy.kinds.lessons import kinds_of
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
@@ -33,7 +37,6 @@ AGAIN_SECONDS = 5
 _SHELL = "shell"
 _LOOKS = ("preview ", "find ")
 """Beginnings of the lines of activities that look at files for a question."""
-_RUN_ENDS = frozenset(f"run.{status.replace(' ', '_')}" for status in ENDS.values())
 NOT_AS_SHOWN = "it asks about something else than what was shown"
 """Reason why a decision does not count whose digest is not that of the question."""
 
@@ -231,7 +234,7 @@ class _Watch:
         if event.type == "turn.started" or self._done[event.path] >= max(len(going), 1):
             going.clear()
             self._done[event.path] = 0
-        if event.type in _RUN_ENDS:
+        if event.type in RUN_ENDS:
             self._unseen.clear()
             self._open.clear()
 
@@ -331,3 +334,60 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
 
 def _who(verdict: Verdict) -> str:
     return f"{verdict.decision.done} by {verdict.by or 'somebody'} at {verdict.at:%H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class OfferedKind:
+    """Kind that fits the call of a question."""
+
+    kind: CallKind
+    covered: tuple[Question, ...]
+    """Other questions of the run that a grant of it would have answered, in order."""
+
+    @property
+    def refused(self) -> tuple[Question, ...]:
+        """Questions among them that somebody rejected, or agreed to with other arguments only."""
+        return tuple(
+            one for one in self.covered if one.verdict is not None and one.verdict.decision is not DecisionKind.APPROVE
+        )
+
+    @property
+    def so_far(self) -> str:
+        """Number of calls that it would have covered so far, in words."""
+        if not self.covered:
+            return "no other call so far"
+        calls = f"{len(self.covered)} {'call' if len(self.covered) == 1 else 'calls'} so far"
+        if not self.refused:
+            return calls
+        return f"{calls}, {len(self.refused)} of them rejected or changed"
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `approvals RUN ID --kinds --json` prints."""
+        ids, refused = [one.id for one in self.covered], [one.id for one in self.refused]
+        kind = self.kind.as_mapping()
+        return {"kind": kind, "sentence": self.kind.sentence, "covered": ids, "rejected_or_changed": refused}
+
+
+async def read_kinds(client: LlmDoClient, run: str, approval_id: str) -> list[OfferedKind]:
+    """Return the kinds that the call of this approval is one of, with what each would have covered so far in the run.
+
+    Raises UsageError where there is no such approval. Needs no worker service.
+    """
+    questions = await client.questions(run)
+    asked = next((one for one in questions if one.id == approval_id), None)
+    if asked is None:
+        raise UsageError(f"run '{run}' has asked nothing that is called '{approval_id}'")
+    return offered_kinds(asked, questions)
+
+
+def offered_kinds(question: Question, questions: Sequence[Question]) -> list[OfferedKind]:
+    """Return the kinds that fit the call of the question, the most specific first; `questions` are those of its run."""
+    request = question.request
+    offers: list[OfferedKind] = []
+    for kind in kinds_of(request.call):
+        granted = GrantedKind.of(KindGrant(kind=kind), request.call, request.whom)
+        covered = (
+            one for one in questions if one.id != question.id and granted.covers(one.request.call, one.request.whom)
+        )
+        offers.append(OfferedKind(kind, tuple(covered)))
+    return offers

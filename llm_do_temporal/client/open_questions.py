@@ -1,17 +1,24 @@
-"""Whole questions that wait, in all runs or in some: one list of the server, and the histories of the runs that ask."""
+"""Questions that wait in all runs: whole, or in groups of equal ones, from one listing of the server.
+
+A question that the list has no room for is read from the history of its run when a whole group is wanted, so that all
+of a group is all.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import LockedRun, OpenQuestions
-from llm_do_temporal.client.views.memos import read_listing
-from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
+from llm_do_temporal.client.views.inbox import FEWEST_RUNS, InboxContents, InboxEntry, LockedRun, OpenQuestions
+from llm_do_temporal.client.views.server_list import read_listing
 from llm_do_temporal.errors import KeyMismatch, UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +26,10 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16
 """Histories read side by side."""
+FEWEST_KEY_DIGITS = 4
+"""Shortest beginning of a group's key that may stand for the whole of it."""
+_LEFT_OUT = "…"
+"""Cell of an argument that a memo had no room for: an empty one would say that it is empty."""
 
 
 async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQuestions:
@@ -52,15 +63,8 @@ async def read_readable(client: LlmDoClient, runs: Iterable[str]) -> dict[str, l
     Raises ConnectionFailed: questions that were not read are not taken for none.
     """
     wanted, turn = list(runs), asyncio.Semaphore(_AT_ONCE)
-
-    async def read(run: str) -> list[Question]:
-        async with turn:
-            try:
-                return await client.approvals(run)
-            except (KeyMismatch, UsageError):
-                return []
-
-    return dict(zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True))
+    read = await asyncio.gather(*(_questions_of(client, run, turn) for run in wanted))
+    return {run: each if isinstance(each, list) else [] for run, each in zip(wanted, read, strict=True)}
 
 
 async def _questions_of(client: LlmDoClient, run: str, turn: asyncio.Semaphore) -> list[Question] | LockedRun:
@@ -81,3 +85,188 @@ async def _locked(client: LlmDoClient, run: str, key: str) -> LockedRun:
         info = description.raw_info
         listed = await read_listing(info, client.temporal.data_converter)
         return LockedRun.of(info, replace(listed, missing_key=key))
+
+
+@dataclass(frozen=True)
+class QuestionGroup:
+    """Similar questions of all runs."""
+
+    key: str
+    """Key of the group; empty for a question that is alone for want of one."""
+    title: str
+    entries: tuple[InboxEntry, ...]
+    """Questions, oldest first."""
+
+    @property
+    def oldest(self) -> datetime:
+        """Time at which the first of them was asked."""
+        return self.entries[0].asked_at
+
+    @property
+    def runs(self) -> int:
+        """Number of runs that ask."""
+        return len({entry.run for entry in self.entries})
+
+    @property
+    def task(self) -> str:
+        """Words that people call the run of all of them by, or their item; empty where that is not one, or unknown."""
+        tasks = {entry.task for entry in self.entries}
+        return tasks.pop() if self.runs == len(tasks) == 1 else ""
+
+    @cached_property
+    def common(self) -> dict[str, str]:
+        """Arguments in short that are the same in all of them, by name; none where there is one question alone."""
+        first, *others = [_cells(entry) for entry in self.entries]
+        if not others:
+            return {}
+        return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the arguments that differ, for one question alone of all."""
+        names = dict.fromkeys(name for entry in self.entries for name in _cells(entry))
+        return tuple(name for name in names if name not in self.common)
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """Number of different values of each argument that differs, by name."""
+        told = [_cells(entry) for entry in self.entries]
+        return {name: len({cells[name] for cells in told if name in cells}) for name in self.columns}
+
+    @property
+    def differences(self) -> str:
+        """Words for what differs, like `path (5 values) and content (3 values)`; empty: every argument is the same.
+
+        An argument that a list has no room for counts as one that may differ.
+        """
+        if len(self.entries) == 1:
+            return ""
+        told = [_cells(entry) for entry in self.entries]
+        words = [
+            f"{name} ({count:,}{'' if all(name in cells for cells in told) else ' or more'} values)"
+            for name, count in self.values.items()
+        ]
+        left_out = max(entry.group.left_out if entry.group is not None else 0 for entry in self.entries)
+        if left_out:
+            words.append(
+                f"perhaps {left_out} {'argument that is' if left_out == 1 else 'arguments that are'} not listed"
+            )
+        return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+    @property
+    def tells_workers(self) -> bool:
+        """Whether different workers ask."""
+        return len({entry.worker for entry in self.entries}) > 1
+
+    @property
+    def in_part(self) -> int:
+        """Number of questions with arguments that the table does not show whole."""
+        return sum(entry.group is not None and not entry.group.is_whole for entry in self.entries)
+
+    def cells(self, entry: InboxEntry) -> list[str]:
+        """Return the values of one question, one for each column; `…` for one that there was no room for."""
+        told = _cells(entry)
+        is_cut = entry.group is not None and not entry.group.is_whole
+        return [told.get(name, _LEFT_OUT if is_cut else "") for name in self.columns]
+
+    def frozen(self) -> list[FrozenQuestion]:
+        """Return the questions as they are shown now."""
+        return frozen(self.entries)
+
+
+@dataclass(frozen=True)
+class GroupedQuestions:
+    """All questions that wait, in groups; the group with the oldest question first."""
+
+    groups: list[QuestionGroup]
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    unlisted: int
+    """Number of questions that are in no group: the memos of their runs have no room for them."""
+
+
+def frozen(entries: Iterable[InboxEntry]) -> list[FrozenQuestion]:
+    """Return the questions of these entries as they are shown now."""
+    return [FrozenQuestion(entry.run, entry.id, entry.digest) for entry in entries]
+
+
+def grouped(entries: Iterable[InboxEntry]) -> list[QuestionGroup]:
+    """Return the entries in groups, the oldest question first.
+
+    One that has no key is a group of its own, and so is a review: two of them never ask for the same.
+    """
+    by_key: dict[object, list[InboxEntry]] = defaultdict(list)
+    for entry in entries:
+        has_key = entry.group is not None and entry.digest and not entry.is_review
+        by_key[entry.group.key if has_key and entry.group else (entry.run, entry.id)].append(entry)
+    groups = [_group(sorted(found, key=lambda one: one.asked_at)) for found in by_key.values()]
+    return sorted(groups, key=lambda group: group.oldest)
+
+
+def alone(entry: InboxEntry) -> QuestionGroup:
+    """Return a question as a group of its own."""
+    return QuestionGroup("", entry.summary, (entry,))
+
+
+async def read_groups(client: LlmDoClient) -> GroupedQuestions:
+    """Return all questions that wait, in groups. Reads no history."""
+    contents = await client.inbox(whole=True)
+    return GroupedQuestions(grouped(contents.entries), contents.locked, sum(contents.crowded.values()))
+
+
+async def read_group(client: LlmDoClient, key: str) -> QuestionGroup | None:
+    """Return all questions of one group as they are now; None where nothing of it waits any more.
+
+    A beginning of the key is enough. Raises UsageError where it is too short, or that of several groups.
+    """
+    if len(key) < FEWEST_KEY_DIGITS:
+        raise UsageError(f"'{key}' is too short for the key of a group; {FEWEST_KEY_DIGITS} digits are needed")
+    contents = await client.inbox(whole=True)
+    entries = await _with_crowded(client, contents) if contents.crowded else contents.entries
+    found = [group for group in grouped(entries) if group.key and group.key.startswith(key)]
+    if len(found) > 1:
+        keys = ", ".join(group.key for group in found)
+        raise UsageError(f"'{key}' is the beginning of several groups: {keys}; give more digits")
+    return found[0] if found else None
+
+
+async def read_run(client: LlmDoClient, run: str) -> GroupedQuestions:
+    """Return all questions of one run, in groups, from its history. Raises UsageError, KeyMismatch."""
+    listed = {entry.id: entry for entry in (await client.inbox(run)).entries}
+    asked = await client.approvals(run)
+    model = next(iter(listed.values()), None)
+    return GroupedQuestions(grouped(_entry(question, model) for question in asked), [], 0)
+
+
+async def _with_crowded(client: LlmDoClient, contents: InboxContents) -> list[InboxEntry]:
+    """Return the entries of the inbox, and those that the memos of their runs have no room for."""
+    models = {entry.run: entry for entry in contents.entries}
+    asked = await read_readable(client, contents.crowded)
+    listed = [entry for entry in contents.entries if not asked.get(entry.run)]
+    read = [_entry(question, models[run]) for run, questions in asked.items() for question in questions]
+    return sorted([*listed, *read], key=lambda one: one.asked_at)
+
+
+def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
+    """Return the entry of a question that was read from a history; the facts about its run are those of `model`."""
+    request = question.request
+    return InboxEntry.of(
+        request,
+        run=question.run,
+        run_worker="" if model is None else model.run_worker,
+        started_by="" if model is None else model.started_by,
+        id=question.id,
+        asked_at=question.asked_at,
+        votes=len(question.votes),
+        task=question.task or ("" if model is None or request.item else model.task),
+    )
+
+
+def _group(entries: Sequence[InboxEntry]) -> QuestionGroup:
+    first = entries[0]
+    told = first.group if first.digest and not first.is_review else None
+    return QuestionGroup(told.key if told else "", told.title if told else first.summary, tuple(entries))
+
+
+def _cells(entry: InboxEntry) -> dict[str, str]:
+    return entry.group.cells if entry.group is not None else {}

@@ -1,38 +1,123 @@
-"""Running a worker from Python: `run_worker`, and `call_worker`, which within a run is a call of its invocation's.
+"""Running workers and templates from Python: `run_worker`, `call_worker` and `TemplateCall`.
 
-Owns the path from a function call to the result of a run. What it does is what `start` does: the same
-checks, the same server, the same runs, visible to every other command. Must not load agent code.
+Owns the path from a function call to the result of a run. What it does is what `start` does: the same checks, the same
+server, the same runs, visible to every other command. A callback that answers questions is one door among others: the
+first answer wins, and a question that it leaves alone waits for other people. Must not load agent code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from temporalio import workflow
+from temporalio import activity, workflow
 
-from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
-from llm_do_temporal.client.callback import ApprovalCallback, result_with
+from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult, loop_is_running
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.connect import Connection, names_server
+from llm_do_temporal.client.connections import Connection, names_server, translated
 from llm_do_temporal.client.embedded.single_file import check_single_file, is_worker_file, name_in, single_file_workshop
+from llm_do_temporal.client.given_texts import read_given
+from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.session import open_session
-from llm_do_temporal.client.start import StartRequest, check_request_size, template_path
+from llm_do_temporal.client.start import StartRequest, check_request_size, load_local_worker, template_path
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
-from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.errors import DecisionRefused, UsageError, WorkshopNotFound
+from llm_do_temporal.json_schema import normalised, schema_problems
+from llm_do_temporal.login import login_name
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.definitions import ReviewMode
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.delegation import TemplateRules, choose_template, template_problems
+from llm_do_temporal.policy.files.attachments import (
+    DEFAULT_MAX_ATTACHMENTS,
+    DEFAULT_MAX_TOTAL_BYTES,
+    check_attachment_names,
+    check_total,
+)
 
+ApprovalCallback = Callable[[Question], Decision | Awaitable[Decision | None] | None]
+"""Takes a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""
 AnyPath = str | os.PathLike[str]
 Parameter = str | int | float | bool
 """A value for a parameter of a template."""
+_WHOSE = "this TemplateCall"
+FileOrText = str | os.PathLike[str] | Mapping[str, str]
+
+
+async def result_with(client: LlmDoClient, run: str, callback: ApprovalCallback | None) -> RunResult:
+    """Wait for the run's result while the callback answers its questions. Raises what the callback raises, too."""
+    if callback is None:
+        return await client.result(run)
+    result = asyncio.ensure_future(client.result(run))
+    answering = asyncio.ensure_future(_answer(client, run, callback))
+    try:
+        await asyncio.wait((result, answering), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            await answering
+        return await result
+    finally:
+        for task in (result, answering):
+            task.cancel()
+        await asyncio.gather(result, answering, return_exceptions=True)
+
+
+async def _answer(client: LlmDoClient, run: str, callback: ApprovalCallback) -> None:
+    """Ask about each question once, one after the other, until the run ends."""
+    seen: set[str] = set()
+    async with translated(run):
+        async for event in client.follow(run).events():
+            if event.type != "desk.changed":
+                continue
+            # Asked for anew each time: somebody else may have answered meanwhile.
+            while (question := await _next(client, run, seen)) is not None:
+                seen.add(question.id)
+                decision = await _call(callback, question)
+                if decision is not None:
+                    await _send(client, question, decision)
+
+
+async def _next(client: LlmDoClient, run: str, seen: set[str]) -> Question | None:
+    return next((one for one in await client.approvals(run) if one.id not in seen), None)
+
+
+async def _call(callback: ApprovalCallback, question: Question) -> Decision | None:
+    # A plain function may ask somebody, and wait.
+    is_async = inspect.iscoroutinefunction(callback)
+    said: Any = callback(question) if is_async else await asyncio.to_thread(callback, question)
+    said = await said if inspect.isawaitable(said) else said
+    if said is not None and not isinstance(said, Decision):
+        raise UsageError(
+            f"approval_callback returned {type(said).__name__} for '{question.id}'",
+            next_step="It returns a Decision, such as Decision(decision='approve'), or None to leave it to others.",
+        )
+    return said
+
+
+async def _send(client: LlmDoClient, question: Question, decision: Decision) -> None:
+    """Decide about the question as it was shown. Raises DecisionRefused, unless another decision was faster."""
+    facts: dict[str, Any] = {
+        "id": question.id,
+        "digest": question.request.digest or None,
+        "by": decision.by or login_name(),
+    }
+    if decision.decision is DecisionKind.APPROVE and question.args != question.request.args:
+        # Others have changed the call: agreeing names what was shown here.
+        facts |= {"decision": DecisionKind.MODIFY, "args": question.args}
+    try:
+        await client.decide(question.run, decision.model_copy(update=facts))
+    except DecisionRefused:
+        if any(one.id == question.id for one in await client.approvals(question.run)):
+            raise
 
 
 @dataclass(frozen=True)
@@ -90,29 +175,6 @@ async def run_worker(
         review_branch=review_branch,
     )
     return await _run(request, _Where(workshop, connection), run=id, callback=approval_callback)
-
-
-async def run_template(
-    name: str,
-    prompt: str,
-    *,
-    params: Mapping[str, Parameter],
-    attachments: Sequence[AnyPath],
-    workshop: AnyPath | None,
-    model: str | None,
-    mode: Mode | str | None,
-    connection: LlmDoClient | Connection | None,
-) -> WorkerRunResult:
-    """Do as `run_worker` for the template `name`, as `choose_template` spells it."""
-    request = StartRequest(
-        worker=name,
-        read_prompt=lambda: prompt,
-        params=dict(params),
-        files=tuple(Path(file) for file in attachments),
-        model=model,
-        mode=_mode(mode),
-    )
-    return await _run(request, _Where(workshop, connection, is_template=True))
 
 
 async def _run(
@@ -254,3 +316,140 @@ def _single_file(request: StartRequest, where: _Where, *, elsewhere: bool) -> tu
     folder = single_file_workshop(file)
     check_single_file(folder, name_in(file))
     return replace(request, worker=name_in(file)), folder
+
+
+class TemplateCall:
+    """Callable rules for templates of a workshop; each call waits for the template's result."""
+
+    def __init__(
+        self,
+        allow_templates: Sequence[str] = ("**", "pkg:*"),
+        lock_template: str | None = None,
+        allowed_suffixes: Sequence[str] = (),
+        max_attachments: int = DEFAULT_MAX_ATTACHMENTS,
+        max_bytes: int = DEFAULT_MAX_TOTAL_BYTES,
+        *,
+        workshop: AnyPath | None = None,
+        model: str | None = None,
+        mode: Mode | str | None = None,
+        connection: LlmDoClient | Connection | None = None,
+    ) -> None:
+        """The first five are the keys `allow`, `lock` and so on of a worker's `templates:`; by default every template
+        of the workshop may be called. The others are those of `run_worker`. Raises UsageError for rules that cannot be.
+        """
+        try:
+            self._rules = TemplateRules(
+                allow=tuple(allow_templates),
+                lock=lock_template,
+                allowed_suffixes=tuple(allowed_suffixes),
+                max_attachments=max_attachments,
+                max_bytes=max_bytes,
+            )
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            raise UsageError(f"'{'.'.join(map(str, problem['loc']))}' cannot be used: {problem['msg']}") from None
+        for _path, problem in template_problems(self._rules):
+            raise UsageError(problem)
+        self._workshop, self._model, self._mode, self._connection = workshop, model, mode, connection
+
+    def run(
+        self,
+        template: str = "",
+        input: str = "",  # noqa: A002 - the name it has everywhere else
+        attachments: Sequence[FileOrText] = (),
+        fragments: Sequence[FileOrText] = (),
+        params: Mapping[str, Parameter] | None = None,
+        *,
+        expect_json: bool = False,
+    ) -> Any:
+        """`run_async` for code that does not run in an event loop. Raises UsageError where it does."""
+        if loop_is_running():
+            raise UsageError(
+                "TemplateCall.run would block the event loop that runs here",
+                next_step="Write `await TemplateCall(…).run_async(…)`.",
+            )
+        return asyncio.run(self.run_async(template, input, attachments, fragments, params, expect_json=expect_json))
+
+    async def run_async(
+        self,
+        template: str = "",
+        input: str = "",  # noqa: A002 - the name it has everywhere else
+        attachments: Sequence[FileOrText] = (),
+        fragments: Sequence[FileOrText] = (),
+        params: Mapping[str, Parameter] | None = None,
+        *,
+        expect_json: bool = False,
+    ) -> Any:
+        """Return the template's result: a text; with `expect_json` the object that its schema describes.
+
+        `template` is a path below the workshop's folder, or `pkg:NAME`; with a lock it is not looked at. `attachments`
+        are files of this machine, as paths or `{"path": …}`. `fragments` are added to the input: texts, and files as
+        `{"path": …}` or paths of pathlib.
+
+        Raises UsageError, DelegationRefusal and AttachmentRefusal before anything is started, and what `run_worker`
+        raises.
+        """
+        if activity.in_activity():
+            raise UsageError(
+                "TemplateCall is for code outside of runs",
+                next_step="Mark the tool with @tool_context, and call `ctx.call_tool('llm_worker_call', …)` there.",
+            )
+        name = choose_template(self._rules, template, caller=_WHOSE)
+        files = [_path_of(one) for one in attachments]
+        self._check_files(files)
+        schema = await asyncio.to_thread(self._schema, name, params) if expect_json else None
+        text = "\n\n".join(part for part in (input, await asyncio.to_thread(_fragments, fragments)) if part)
+        request = StartRequest(
+            worker=name,
+            read_prompt=lambda: text,
+            params=dict(params or {}),
+            files=tuple(files),
+            model=self._model,
+            mode=_mode(self._mode),
+        )
+        done = await _run(request, _Where(self._workshop, self._connection, is_template=True))
+        if schema is None:
+            return done.output if isinstance(done.output, str) else json.dumps(done.output, ensure_ascii=False)
+        problems = schema_problems(schema, done.output)
+        if problems:  # the template has another schema by now, or another workshop is served
+            raise UsageError(f"the result of run '{done.run}' does not fit the schema of '{name}': {problems[0]}")
+        return normalised(schema, done.output)
+
+    def _check_files(self, files: Sequence[Path]) -> None:
+        policy = self._rules.attachments
+        check_attachment_names(policy, [file.name for file in files], whose=_WHOSE)
+        check_total(policy, [file.stat().st_size for file in files if file.is_file()], whose=_WHOSE)
+
+    def _schema(self, name: str, params: Mapping[str, Parameter] | None) -> dict[str, Any]:
+        named = self._workshop or os.environ.get("LLM_DO_WORKSHOP") or None
+        folder = find_workshop(Path(named or Path.cwd()), named=named is not None)
+        schema = load_local_worker(folder, name, params).worker.output_schema
+        if schema is None:
+            raise UsageError(
+                f"template '{name}' has no schema, so its result cannot be expected as JSON",
+                next_step="Call it without expect_json.",
+            )
+        return schema
+
+
+def _path_of(given: FileOrText) -> Path:
+    if not isinstance(given, Mapping):
+        return Path(given)
+    if set(given) != {"path"}:
+        raise UsageError('a file is given as its path or as {"path": …}')
+    return Path(given["path"])
+
+
+def _fragments(given: Sequence[FileOrText]) -> str:
+    parts: list[str] = []
+    for one in given:
+        if isinstance(one, str):
+            parts.append(f"Extra context:\n{one}")
+            continue
+        path = _path_of(one)
+        text = read_given(path, f"the fragment '{path}'")
+        parts.append(f"Extra context, the file {path.name}:\n{text}")
+    text = "\n\n".join(parts)
+    if len(text) > MAX_CONTEXT_CHARS:
+        raise UsageError(f"the fragments have {len(text)} characters; at most {MAX_CONTEXT_CHARS} are taken together")
+    return text

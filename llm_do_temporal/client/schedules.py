@@ -34,11 +34,10 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import is_missing, refuses_attributes, translated
+from llm_do_temporal.client.client import LlmDoClient, start_options
+from llm_do_temporal.client.connections import is_missing, refuses_attributes, translated
 from llm_do_temporal.client.history.events import NOT_AT_HAND
 from llm_do_temporal.client.start import check_request_size
-from llm_do_temporal.client.start_options import start_options
 from llm_do_temporal.client.views.run_list import ListedRun, every_run
 from llm_do_temporal.errors import AttachmentRefusal, KeyMismatch, UnknownHere, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW

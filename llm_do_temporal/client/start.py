@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -185,20 +185,9 @@ class StartRequest:
         return attachments
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "worker": self.worker,
-            "params": dict(self.params),
-            "model": self.model,
-            "force_model": self.force_model,
-            "environment_model": os.environ.get("LLM_DO_MODEL") or None,
-            "mode": self.mode,
-            "started_by": self.started_by,
-            "limits": self.limits,
-            "review": self.review,
-            "review_branch": self.review_branch,
-            "aside": self.aside,
-            "reads": self.reads,
-        }
+        same = {one.name: getattr(self, one.name) for one in fields(self) if one.name in StartRunInput.model_fields}
+        environment_model = os.environ.get("LLM_DO_MODEL") or None
+        return same | {"params": dict(self.params), "environment_model": environment_model}
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.record.files import WrittenFile, last_written, read_files, written_bytes
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.record.facts import WrittenFile, last_written, read_facts, read_files, written_bytes
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.doors.values import RunFile, SentFile, mistakes_in
 from llm_do_temporal.encryption.codec import ring_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from llm_do_temporal.client.record.event_json import event_time
-from llm_do_temporal.client.views.live_text import Tail
+from llm_do_temporal.client.views.pending_work import Tail
+from llm_do_temporal.client.views.run_view import event_time
 
 ANEW = "\n\n(The model was asked again; its answer begins anew.)\n\n"
 _WHOLE_WORDS = re.compile(r".*[^\x21-\x7e]", re.DOTALL)

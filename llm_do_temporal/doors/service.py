@@ -21,10 +21,11 @@ from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
 from llm_do_temporal.client.decisions import NOT_AS_SHOWN
 from llm_do_temporal.client.open_questions import read_readable
-from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
-from llm_do_temporal.client.views.live_text import Tail, read_tail
+from llm_do_temporal.client.views.pending_work import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
+from llm_do_temporal.client.views.run_view import RUN_ENDS as ENDS
+from llm_do_temporal.client.views.run_view import event_json
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.desk.state import check_answer

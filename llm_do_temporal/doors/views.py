@@ -8,11 +8,10 @@ from typing import Any
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.connection.errors import is_missing, translated
+from llm_do_temporal.client.connections import is_missing, translated
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.client.views.run_view import Node
-from llm_do_temporal.client.views.transcript_pages import read_newest, read_page
-from llm_do_temporal.client.views.transcripts import Entry
+from llm_do_temporal.client.views.transcripts import Entry, read_newest, read_page
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values.runs import Failure

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.history.desk_news import news_at_desk
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.events import ENDS, read_chain
+from llm_do_temporal.client.history.questions import news_at_desk
 
 MOST_SEEN = 100
 """Most questions that one request for a wait may name."""

@@ -1,8 +1,8 @@
-"""Models, answers and messages, as the GenAI conventions of OpenTelemetry write them down.
+"""Spans of runs as the GenAI conventions of OpenTelemetry write them down: names, attributes, messages.
 
-Owns their shape, in spans of runs that go on and in traces made from histories, and that the bytes of files stay out
-of them unless they are asked for.
-Takes and gives plain JSON values, as they stand in histories.
+Shared by the spans of a run that goes on and by traces made from histories, so that both can be read by the same
+queries. The bytes of files stay out of them unless they are asked for. Takes and gives plain JSON values, as they are
+in histories. A shape is the name of a span and its attributes; None stands for one that the span does not have.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _PROVIDERS = {
     "xai": "x_ai",
 }
 """Providers by their name in a model's id, where the conventions have another."""
+Shape: TypeAlias = tuple[str, dict[str, Any]]
+"""Name of a span, and its attributes."""
 
 
 def model_attributes(model: str) -> JsonObject:
@@ -215,3 +217,48 @@ def _file(given: JsonObject, *, binary: bool) -> JsonObject:
     facts = {"name": given.get("identifier") or "", "media_type": given.get("media_type"), "bytes": len(data)}
     shown: JsonObject = {"type": "file", **facts, "sha256": hashlib.sha256(data).hexdigest()}
     return shown | {"data": base64.b64encode(data).decode()} if binary else shown
+
+
+def run_shape(run: str, worker: str) -> Shape:
+    """Return the shape of a whole run: `run` is its id, `worker` the name of its entry."""
+    return f"run {worker}", {"llm_do.run": run, "llm_do.worker": worker}
+
+
+def invocation_shape(worker: str, *, workflow_id: str, path: str, depth: int, sha256: object, model: str) -> Shape:
+    """Return the shape of one invocation of a worker.
+
+    `sha256` is the digest of the worker's definition, `model` the `provider:name` that is asked first.
+    """
+    return f"invoke_agent {worker}", {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": worker,
+        "gen_ai.conversation.id": workflow_id,
+        "llm_do.path": path,
+        "llm_do.depth": depth,
+        "llm_do.worker.sha256": sha256,
+        **model_attributes(model),
+    }
+
+
+def turn_shape(workflow_id: str, model: str | None) -> Shape:
+    """Return the shape of one turn; `model` is the `provider:name` that is asked, None before that is known."""
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": workflow_id}
+    if model is None:
+        return "chat", attributes
+    known = model_attributes(model)
+    return f"chat {known['gen_ai.request.model']}", attributes | known
+
+
+def tool_shape(tool: str, call_id: str | None) -> Shape:
+    """Return the shape of one tool call."""
+    return f"execute_tool {tool}", {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call_id,
+    }
+
+
+def approval_shape(tool: object) -> Shape:
+    """Return the shape of a question for a person about a call of `tool`."""
+    return "approval", {"llm_do.tool": tool}

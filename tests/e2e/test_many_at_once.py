@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from llm_do_temporal.client.groups import QuestionGroup, read_groups
+from llm_do_temporal.client.open_questions import QuestionGroup, read_groups
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
 from llm_do_temporal.messages.batches import Batch, BatchItem

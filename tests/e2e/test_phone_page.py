@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from llm_do_temporal.client.groups import read_groups
+from llm_do_temporal.client.open_questions import read_groups
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.office import Office, office_in, write

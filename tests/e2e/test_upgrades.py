@@ -12,7 +12,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
-from llm_do_temporal.client.connection.connect import connect_embedded
+from llm_do_temporal.client.connections import connect_embedded
 from llm_do_temporal.client.embedded.host import Host, HostSettings
 from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.messages.runs import StartRunInput

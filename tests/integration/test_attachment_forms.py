@@ -17,7 +17,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.record.facts import Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal

@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.client.views.transcript_pages import read_transcript
+from llm_do_temporal.client.views.transcripts import read_transcript
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from tests.support.dialects.answers import Answer, Ask, Failure, Think, asks, says

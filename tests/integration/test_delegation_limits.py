@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelMessage
 
-from llm_do_temporal.client.history.beginnings import Beginnings
+from llm_do_temporal.client.history.invocations import Beginnings
 from llm_do_temporal.errors import ModelRefusal
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import PinnedWorker

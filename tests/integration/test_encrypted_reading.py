@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.reports.export import read_exported
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.views.transcript_pages import read_part_with
+from llm_do_temporal.client.views.transcripts import read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.errors import KeyMismatch, UsageError

@@ -10,7 +10,7 @@ import pytest
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from llm_do_temporal.client.views import event_order, follower
+from llm_do_temporal.client.views import follower
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import ViewEvent
 from llm_do_temporal.testing import Call, call, scripted
@@ -27,7 +27,7 @@ async def read(place: Place, run: str, *, follow: bool) -> list[ViewEvent]:
 async def test_everybody_reads_the_same_events_in_the_same_order(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     # A slow machine is no run that was reset, whose missing events nobody waits for.
     for patience in ("_PATIENCE_SECONDS", "_LONGEST_SECONDS"):
-        monkeypatch.setattr(event_order, patience, PATIENCE_SECONDS)
+        monkeypatch.setattr(follower, patience, PATIENCE_SECONDS)
     place.write("a.txt", "one")
     reads: list[list[Call]] = [[call("read_file", path="/a.txt")] for _ in range(4)]
     place.worker("child", scripted(*reads, "Read."), toolsets={"filesystem": {}})
@@ -49,7 +49,7 @@ async def test_what_is_read_late_of_a_child_is_told_although_the_run_has_ended(
     place.worker("child", scripted("Read."))
     place.worker("main", scripted(call("child", input="x"), "Done."), toolsets={"delegation": {"child": {}}})
     run = await place.start("main", mode="approve_all")
-    read_chain, is_behind = follower.read_chain, event_order.Sequence.is_behind
+    read_chain, is_behind = follower.read_chain, follower.EventSequence.is_behind
     looks: list[bool] = []
     late = asyncio.Event()
 
@@ -59,7 +59,7 @@ async def test_what_is_read_late_of_a_child_is_told_although_the_run_has_ended(
         async for event in read_chain(client, workflow_id, *args, **more):
             yield event
 
-    async def looked(sequence: event_order.Sequence) -> bool:
+    async def looked(sequence: follower.EventSequence) -> bool:
         looks.append(await is_behind(sequence))
         if len(looks) == 3:
             late.set()
@@ -67,9 +67,9 @@ async def test_what_is_read_late_of_a_child_is_told_although_the_run_has_ended(
 
     with monkeypatch.context() as patched:
         patched.setattr(follower, "read_chain", slow)
-        patched.setattr(event_order.Sequence, "is_behind", looked)
-        patched.setattr(event_order, "_SETTLE_SECONDS", 0.1)
-        patched.setattr(event_order, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
+        patched.setattr(follower.EventSequence, "is_behind", looked)
+        patched.setattr(follower, "_SETTLE_SECONDS", 0.1)
+        patched.setattr(follower, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
         told = await read(place, run, follow=True)
     assert looks[:3] == [True] * 3
     assert told == await read(place, run, follow=False)

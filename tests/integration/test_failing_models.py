@@ -15,7 +15,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from llm_do_temporal.activities.models.conversations import Conversations
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.client.traces import Tracer
 from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
 from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
 from llm_do_temporal.messages.runs import StartRunInput

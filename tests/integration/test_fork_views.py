@@ -8,8 +8,8 @@ from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.differences.reader import read_difference
 from llm_do_temporal.client.forks.fork import ForkRequest
-from llm_do_temporal.client.traces.build import Tracer
-from llm_do_temporal.client.views.transcript_pages import read_transcript
+from llm_do_temporal.client.traces import Tracer
+from llm_do_temporal.client.views.transcripts import read_transcript
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.place import Place
 

@@ -13,8 +13,8 @@ import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client.maintenance import delete as deleting
-from llm_do_temporal.client.maintenance.commits import discard_commits
 from llm_do_temporal.client.maintenance.delete import delete_run
+from llm_do_temporal.client.maintenance.gc import discard_commits
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.testing import scripted
 from tests.support.runs.garbage import blobs_of, collect_garbage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from llm_do_temporal.client.views.live_text import tails
+from llm_do_temporal.client.views.pending_work import tails
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from tests.support.providers.answers import Drop, Failure, Garbage, Gate
 from tests.support.providers.provider import FakeProvider, Text, Usage, by_function, fixed

@@ -19,8 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.activities.models.batched_turns import BatchTimes
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
-from llm_do_temporal.client.views.live_text import WAITS, read_tail
-from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
+from llm_do_temporal.client.views.pending_work import WAITS, Trouble, note_troubles, read_tail
 from llm_do_temporal.errors import ModelRefusal, RunFailed
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.places import workshop_blobs

@@ -30,7 +30,7 @@ from temporalio.worker import ResourceBasedTunerConfig
 
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.connect import Connection
+from llm_do_temporal.client.connections import Connection
 from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
 from llm_do_temporal.client.maintenance.doctor import examine_server
 from llm_do_temporal.client.views import pending_work as troubles

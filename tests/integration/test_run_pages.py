@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.views.transcript_pages import read_transcript
+from llm_do_temporal.client.views.transcripts import read_transcript
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.ui.content.events import news

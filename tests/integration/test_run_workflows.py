@@ -11,7 +11,7 @@ from temporalio import activity
 from temporalio.api.enums.v1 import EventType
 
 from llm_do_temporal.activities import definitions
-from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.client.history.events import local_effect
 from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop
 from llm_do_temporal.messages.activities import LOAD_RUN, PREVIEW_WRITE, RECORD_AT_DESK
 from llm_do_temporal.messages.base import RUN_MEMO

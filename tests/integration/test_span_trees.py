@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.client.traces import Tracer
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import delegation_to
 from tests.support.runs.place import Place, served

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
-from llm_do_temporal.client.groups import read_run
+from llm_do_temporal.client.open_questions import read_run
 from llm_do_temporal.doors.slack.cards import question_card
 from llm_do_temporal.doors.values.runs import AskedQuestion
 from llm_do_temporal.messages.batches import Batch, BatchItem

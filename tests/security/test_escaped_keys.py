@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.connection.connect import Connection, connect_config
+from llm_do_temporal.client.connections import Connection, connect_config
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from tests.support.patience import PATIENCE_SECONDS

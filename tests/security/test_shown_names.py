@@ -14,7 +14,7 @@ from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_p
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.terminal.pictures.review import change_lines, overview_lines
 from llm_do_temporal.cli.text import visible_line
-from llm_do_temporal.client.groups import alone, grouped
+from llm_do_temporal.client.open_questions import alone, grouped
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused

@@ -13,7 +13,7 @@ import pytest
 
 from llm_do_temporal.cli.commands.export import export
 from llm_do_temporal.cli.written_files import check_place, write_whole
-from llm_do_temporal.client.traces.file import TraceFile, make_trace_folder
+from llm_do_temporal.client.traces import TraceFile, make_trace_folder
 from llm_do_temporal.definitions.starter import WORKER, make_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
 

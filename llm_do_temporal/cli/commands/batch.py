@@ -162,7 +162,7 @@ class BatchFlags:
         They stay as they were with --as-it-was, and where they are not known here. What differs is told on stderr.
         Raises UsageError where no item can be done.
         """
-        from llm_do_temporal.client.batch_files import remembered_files, with_files_of_now
+        from llm_do_temporal.client.batches import remembered_files, with_files_of_now
         from llm_do_temporal.client.start import load_local_worker
 
         run, batch, notes = self.retry_failed or "", request.batch, list[str]()

@@ -80,8 +80,7 @@ def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
 
 
 def _of_workshop(folder: Path) -> Iterator[Finding]:
-    from llm_do_temporal.client.maintenance.commits import examine_commits
-    from llm_do_temporal.client.maintenance.doctor import Finding
+    from llm_do_temporal.client.maintenance.doctor import Finding, examine_commits
     from llm_do_temporal.definitions.check import check_workshop
     from llm_do_temporal.definitions.workshop.workshop import parse_workshop
 

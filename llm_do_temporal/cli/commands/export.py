@@ -108,7 +108,7 @@ async def export(
 
 
 async def _read_table(session: Session, run: str) -> str:
-    from llm_do_temporal.client.connection.errors import translated
+    from llm_do_temporal.client.connections import translated
     from llm_do_temporal.client.record.results import read_results, results_csv
     from llm_do_temporal.client.views.run_list import read_run
 

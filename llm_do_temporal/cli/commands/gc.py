@@ -41,8 +41,7 @@ async def gc(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.maintenance.commits import discard_commits
-    from llm_do_temporal.client.maintenance.gc import collect
+    from llm_do_temporal.client.maintenance.gc import collect, discard_commits
     from llm_do_temporal.storage.places import workshop_blobs
 
     age = read_duration_flag(older_than, "--older-than", is_age=True)
@@ -64,7 +63,7 @@ async def gc(
 
 def check_one_server(location: Location, workshop: Path, command: str) -> None:
     """Raise UsageError if runs of another server than the connected one may need the workshop's blobs."""
-    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.connections import names_server
     from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
     from llm_do_temporal.storage.places import BLOBS_VARIABLE, blobs_elsewhere
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.client import RunSummary
-    from llm_do_temporal.client.maintenance.borrowers import Borrowers
+    from llm_do_temporal.client.maintenance.delete import Borrowers
     from llm_do_temporal.client.views.run_list import ListedRun
     from llm_do_temporal.messages.budget import Usage
     from llm_do_temporal.policy.run_filter import RunFilter
@@ -317,7 +317,7 @@ async def delete(
         Do not ask.
     """
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.maintenance.borrowers import read_borrowers
+    from llm_do_temporal.client.maintenance.delete import read_borrowers
     from llm_do_temporal.client.views.run_list import read_run
 
     if (workshop := location.local_workshop()) is not None:
@@ -344,7 +344,7 @@ async def delete(
 
 async def _delete(session: Session, run: str, *, cancel: bool, ended: bool) -> None:
     """Delete one run and say so; `cancel` stops it first, or what still goes on of one that has `ended`."""
-    from llm_do_temporal.client.batch_files import forget_files
+    from llm_do_temporal.client.batches import forget_files
     from llm_do_temporal.client.maintenance.delete import delete_run
     from llm_do_temporal.storage.places import workshop_blobs
 

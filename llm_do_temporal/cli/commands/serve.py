@@ -53,7 +53,7 @@ async def dev(
     no_page
         Do without the web page.
     """
-    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.connections import names_server
     from llm_do_temporal.client.embedded.host import Host, HostSettings
     from llm_do_temporal.encryption.keys import key_ring
     from llm_do_temporal.ui.page_server import PageOptions, PageServer
@@ -154,7 +154,7 @@ def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
 
 def service_environment(location: Location, workshop: Path | None) -> dict[str, str]:
     """Return the connection as variables, which every Temporal client reads; so no key stands on a command line."""
-    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.connections import names_server
     from llm_do_temporal.client.embedded.server import running_host
 
     values = {
@@ -233,7 +233,7 @@ def _stop_on_signals(host: Host) -> None:
 
 async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.connection.connect import connect_embedded
+    from llm_do_temporal.client.connections import connect_embedded
     from llm_do_temporal.client.session import task_queue
     from llm_do_temporal.telemetry import begin_telemetry
 
@@ -244,7 +244,8 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
 
 
 def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:
-    from llm_do_temporal.client.embedded.accounts import named, other_logins
+    from llm_do_temporal.client.embedded.server import logins_in_words as named
+    from llm_do_temporal.client.embedded.server import other_logins
 
     say(f"workshop      {workshop}")
     if page is not None:

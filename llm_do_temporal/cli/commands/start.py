@@ -217,7 +217,7 @@ async def _begin(typed: TypedStart, location: Location, run: str | None) -> str:
             request, files = await _again(typed, session)
         started = await session.client.start(request, run=run)
     if files and session.workshop is not None:
-        from llm_do_temporal.client.batch_files import remember_files
+        from llm_do_temporal.client.batches import remember_files
 
         remember_files(session.workshop, started, files)
     return started
@@ -237,7 +237,7 @@ def by_itself(typed: TypedStart, location: Location) -> tuple[TypedStart, Locati
 
     Any other start comes back as it is. Raises UsageError for a file that cannot run by itself here.
     """
-    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.connections import names_server
     from llm_do_temporal.client.embedded.single_file import (
         check_single_file,
         enclosing_workshop,
@@ -303,7 +303,7 @@ async def _again(typed: TypedStart, session: Session) -> tuple[StartRunInput, di
 
 def prepare_start(typed: TypedStart, worker: str, location: Location) -> StartRunInput:
     """Return the request that is sent to the server. Raises LlmDoError for any mistake that can be found here."""
-    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.connections import names_server
 
     request = typed.request(worker)
     elsewhere = names_server(location.connection())

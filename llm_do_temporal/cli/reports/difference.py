@@ -19,8 +19,14 @@ from llm_do_temporal.cli.reports.costs import price
 from llm_do_temporal.cli.tables import clock, width_of
 from llm_do_temporal.cli.terminal.pictures.text_lines import wrapped
 from llm_do_temporal.cli.text import name_line, visible_line, visible_source
-from llm_do_temporal.client.differences.account import FileAccount, InvocationAccount, RunAccount
-from llm_do_temporal.client.differences.comparison import Divergence, InvocationPair, RunDifference
+from llm_do_temporal.client.differences.comparison import (
+    Divergence,
+    FileAccount,
+    InvocationAccount,
+    InvocationPair,
+    RunAccount,
+    RunDifference,
+)
 from llm_do_temporal.client.differences.reader import ComparedFile, ReadDifference
 from llm_do_temporal.redaction.configured_keys import remove_keys
 

@@ -28,9 +28,8 @@ from llm_do_temporal.cli.terminal.reviews.question import EXPLAINED, fit_review,
 from llm_do_temporal.cli.terminal.reviews.walk import ReviewWalk
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import FrozenQuestion
+from llm_do_temporal.client.decisions import FrozenQuestion, read_kinds
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.offers import read_kinds
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.login import login_name

@@ -29,9 +29,9 @@ from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.client import Question
-from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.embedded.server import host_failure, running_host
-from llm_do_temporal.client.views.event_order import Sequence
+from llm_do_temporal.client.views.follower import EventSequence as Sequence
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import failed_items, with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles

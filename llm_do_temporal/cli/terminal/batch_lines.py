@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from llm_do_temporal.cli.tables import format_table, width_of
 from llm_do_temporal.cli.text import say, visible_line
-from llm_do_temporal.client.batch_progress import COLUMNS, item_rows, progress_of
+from llm_do_temporal.client.views.items import COLUMNS, item_rows, progress_of
 from llm_do_temporal.client.views.run_view import RunView
 
 EVERY_SECONDS = 10

@@ -18,8 +18,8 @@ from llm_do_temporal.cli.terminal.pictures.question import question_text
 from llm_do_temporal.cli.terminal.prompts import Prompter
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion
-from llm_do_temporal.client.groups import QuestionGroup, read_group
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.open_questions import QuestionGroup, read_group
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.cli.terminal.prompts import Prompter
 from llm_do_temporal.cli.text import visible_line
-from llm_do_temporal.client.offers import OfferedKind
+from llm_do_temporal.client.decisions import OfferedKind
 from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
 
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from temporalio.api.history.v1 import HistoryEvent
 
     from llm_do_temporal.cli.session import Session
-    from llm_do_temporal.client.traces.build import Tracer
-    from llm_do_temporal.client.traces.file import TraceFile
+    from llm_do_temporal.client.traces import TraceFile, Tracer
 
 _RECORD = Group("Record", sort_key=5)
 
@@ -50,7 +49,7 @@ class Recording:
             if self.trace_binary:
                 raise UsageError("--trace-binary says nothing without --trace-dir DIR")
             return
-        from llm_do_temporal.client.traces.file import make_trace_folder
+        from llm_do_temporal.client.traces import make_trace_folder
 
         make_trace_folder(self.trace_dir)
 
@@ -74,8 +73,7 @@ class Recorder:
         folder = self._recording.trace_dir
         if folder is None or self._file is not None:
             return
-        from llm_do_temporal.client.traces.build import Tracer
-        from llm_do_temporal.client.traces.file import TraceFile
+        from llm_do_temporal.client.traces import TraceFile, Tracer
         from llm_do_temporal.storage.places import workshop_blobs
 
         blobs = None if session.workshop is None else workshop_blobs(session.workshop)

@@ -18,9 +18,8 @@ from rich.text import Text
 
 from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.text import visible_line
-from llm_do_temporal.client.batch_progress import progress_of
-from llm_do_temporal.client.views.items import with_counts
-from llm_do_temporal.client.views.live_text import Tail
+from llm_do_temporal.client.views.items import progress_of, with_counts
+from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.budget import Usage
 

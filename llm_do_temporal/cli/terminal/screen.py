@@ -14,7 +14,7 @@ from llm_do_temporal.cli.terminal.lines import Interrupt, unechoed
 from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.live_text import Tail, tails
+from llm_do_temporal.client.views.pending_work import Tail, tails
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 

@@ -14,9 +14,16 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.certify.evidence import Evidence, Point, compare
-from llm_do_temporal.client.certify.experiments import ExperimentRehearsal, check_evaluation
-from llm_do_temporal.client.certify.rehearsal import Rehearsal, RunRehearsal
-from llm_do_temporal.client.certify.stage import KillKind, Lane, Server, digests
+from llm_do_temporal.client.certify.rehearsal import (
+    ExperimentRehearsal,
+    KillKind,
+    Lane,
+    Rehearsal,
+    RunRehearsal,
+    Server,
+    check_evaluation,
+    digests,
+)
 from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError

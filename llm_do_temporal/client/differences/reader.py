@@ -1,32 +1,167 @@
 """Reading of what two runs have done, from their histories alone, so that they can be compared.
 
-Needs no worker service. Files of layers are read from the blob store, where that is at hand.
+Needs no worker service. Files are those in the layer of a run whose changes stay aside, in commits of reviews, and of
+file tools; what commands write without a layer is in no history. Files of layers are read from the blob store, where
+that is at hand.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.differences.account import InvocationAccount, RunAccount, given_of, turns_of
-from llm_do_temporal.client.differences.comparison import FilePair, RunDifference, compare
-from llm_do_temporal.client.differences.files import FileChanges, lines_between
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.differences.comparison import (
+    FileAccount,
+    FilePair,
+    InvocationAccount,
+    RunAccount,
+    RunDifference,
+    compare,
+    given_of,
+    turns_of,
+)
+from llm_do_temporal.client.history.events import ENDS, ending, read_message
+from llm_do_temporal.client.record.facts import FileCommit, FileWrite, Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.policy.layers.patch import Hunk
+from llm_do_temporal.messages.effects import WriteFileInput
+from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, file_node
+from llm_do_temporal.policy.layers.patch import Hunk, file_hunks
+from llm_do_temporal.policy.layers.paths import path_of
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 
+MAX_COMPARED_BYTES = 1024 * 1024
+"""Largest file whose lines are compared."""
+NOT_AT_HAND = "the changes are in the blob store of the workshop, which is not at hand here"
 MOST_FILES = 50
 """Files whose lines are compared; of others it is told that they differ."""
+
+
+def files_of(
+    steps: Sequence[FileWrite | FileCommit], layer: CarriedLayer | None, blobs: BlobStore | None
+) -> tuple[tuple[FileAccount, ...], str]:
+    """Return the files of a run by path, and the reason why they are not all told; empty: they are. Blocks.
+
+    `layer` has all changes of a run whose changes stay aside; None: it is no such run, or changed nothing.
+    """
+    found: dict[str, FileAccount] = {}
+    problem = ""
+    for step in sorted(steps, key=lambda one: one.at):
+        if isinstance(step, FileWrite):
+            path = _path_of(step.place)
+            if path:
+                found[path] = _after(found.get(path), path, step)
+        elif step.manifest and step.made.committed:
+            changes, reason = _layer_files(blobs, CarriedLayer(manifest=step.manifest), step.by)
+            found |= {one.path: one for one in changes}
+            problem = problem or reason
+    if layer is not None:
+        changes, reason = _layer_files(blobs, layer, "")
+        found |= {one.path: one for one in changes}
+        problem = problem or reason
+    return tuple(found[path] for path in sorted(found)), problem
+
+
+def _path_of(place: Place) -> str:
+    """Return the path below the workshop; empty where no layer can name it."""
+    try:
+        return path_of(place)
+    except SandboxRefusal:
+        return ""
+
+
+def lines_between(pair: FilePair, blobs: BlobStore | None) -> tuple[tuple[Hunk, ...], str]:
+    """Return the lines in which the two files differ, and the reason why there are none to show; empty: they are all.
+
+    Where one run has not touched the file, the other one's is held against what was there before. Blocks.
+    """
+    sides = (pair.first or pair.second, pair.second or pair.first)
+    use_base = (pair.first is None, pair.second is None)
+    texts: list[bytes] = []
+    for account, is_base in zip(sides, use_base, strict=True):
+        assert account is not None
+        node = account.base if is_base else account.now
+        if node is not None and node.kind is not NodeKind.FILE:
+            return (), f"a {node.kind} has no lines"
+        if node is not None and node.bytes > MAX_COMPARED_BYTES:
+            return (), f"larger than the {MAX_COMPARED_BYTES} bytes that are compared"
+        data = b"" if node is None else _bytes(account, node, blobs, is_base=is_base)
+        if data is None:
+            return (), "its bytes before the change are not kept" if is_base else "its bytes are not at hand"
+        texts.append(data)
+    hunks = file_hunks(*texts)
+    if hunks is None:
+        return (), "" if texts[0] == texts[1] else "not text"
+    return hunks.hunks, ""
+
+
+def _bytes(account: FileAccount, node: LayerNode, blobs: BlobStore | None, *, is_base: bool) -> bytes | None:
+    if account.text is not None and not is_base:
+        return account.text.encode()
+    if blobs is None or node.blob is None:
+        return None
+    try:
+        return LayerContents(blobs).read(node, account.path)
+    except EffectFailed:
+        return None
+
+
+def _after(before: FileAccount | None, path: str, write: FileWrite) -> FileAccount:
+    """Return the file after a file tool has written it."""
+    request, change, seen, by = write.request, write.change, write.change.seen, write.by
+    base = None if before is None else before.base
+    if before is None and seen.sha256 is not None:
+        base = file_node(seen.sha256, 0, blob=None, mode=0)
+    text = before.text if before is not None else None
+    if isinstance(request, WriteFileInput):
+        text = request.content
+    elif text is not None:
+        text = text.replace(request.old_text, request.new_text, 1)
+    if text is None:
+        # Of an edit of a file that the run has not written, the history has the lines alone.
+        node = LayerNode(kind=NodeKind.FILE, sha256=seen.after or "", bytes=change.bytes)
+        return FileAccount(path, by, node, base)
+    data = text.encode(errors="surrogatepass")
+    return FileAccount(path, by, file_node(hashlib.sha256(data).hexdigest(), len(data), blob=None, mode=0), base, text)
+
+
+def _layer_files(blobs: BlobStore | None, carried: CarriedLayer, by: str) -> tuple[list[FileAccount], str]:
+    try:
+        layer = _whole(blobs, carried)
+    except (EffectFailed, ValidationError) as error:
+        return [], error.message if isinstance(error, EffectFailed) else "the record of the changes is damaged"
+    if layer is None:
+        return [], NOT_AT_HAND
+    return list(_accounts(layer, by)), ""
+
+
+def _whole(blobs: BlobStore | None, carried: CarriedLayer) -> Layer | None:
+    if carried.manifest is None:
+        return carried.recent
+    return None if blobs is None else LayerContents(blobs).whole(carried)
+
+
+def _accounts(layer: Layer, by: str) -> Iterator[FileAccount]:
+    for path, entry in sorted(layer.entries.items()):
+        sides = [side for side in (entry.now, entry.base) if side is not None]
+        if all(side.kind is NodeKind.FOLDER for side in sides):
+            continue  # folders follow from what is in them
+        yield FileAccount(path, by or entry.author.invocation, entry.now, entry.base)
 
 
 @dataclass(frozen=True)
@@ -68,11 +203,11 @@ async def read_account(client: Client, run: str) -> RunAccount:
     gathering = _Gathering(run)
     async with translated(run):
         listed = await read_run(client, run)
-        follower = Follower(client, run, wait=False, tap=gathering.take)
-        async for _ in follower.events():
-            pass
-    view, facts = follower.view, gathering.story.facts
-    files, problem = await asyncio.to_thread(gathering.files.files, blobs_of(client.data_converter))
+        view = await Follower(client, run, wait=False, tap=gathering.take).read()
+    facts = gathering.story.facts
+    files, problem = await asyncio.to_thread(
+        files_of, gathering.story.steps, gathering.layer, blobs_of(client.data_converter)
+    )
     return RunAccount(
         run=run,
         worker=listed.worker,
@@ -94,7 +229,8 @@ class _Gathering:
 
     def __init__(self, run: str) -> None:
         self.story = Story(run)
-        self.files = FileChanges()
+        self.layer: CarriedLayer | None = None
+        """All changes of a run whose changes stay aside; None: it has none."""
         self.questions = 0
         self._run = run
         self._transcribers: dict[str, Transcriber] = {}
@@ -112,7 +248,8 @@ class _Gathering:
         if child:
             self._begun_in.setdefault(child, transcriber.turn)
         self.story.take(workflow_id, event)
-        self.files.take(workflow_id, path, event)
+        if event.event_type in ENDS and "/" not in path and (end := ending(event)) is not None:
+            self.layer = read_message(CarriedLayer, end.told.get("layer")) or self.layer
 
     def account(self, view: RunView, node: Node) -> InvocationAccount:
         """Return the account of an invocation and of all below it."""

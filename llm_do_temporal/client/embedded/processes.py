@@ -23,7 +23,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, connect_embedded
+from llm_do_temporal.client.connections import DEFAULT_NAMESPACE, connect_embedded
 from llm_do_temporal.client.embedded.server import accepts
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE

@@ -1,8 +1,9 @@
 """The embedded server of a workshop: joined where it runs, started where it does not.
 
-Everything it needs lies in `<workshop>/.llm-do/`. One process, the host, owns the Temporal server and the
-worker service; commands hold a shared lock while they need them. Locks vanish with their process, so
-nothing has to be cleaned up after a crash.
+Everything it needs is in `<workshop>/.llm-do/`. One process, the host, owns the Temporal server and the worker service;
+commands hold a shared lock while they need them. Locks vanish with their process, so nothing has to be cleaned up
+after a crash. `needed.json` there has the names, and no values, of the variables that open runs may need: the worker
+service adds those that are set when a run begins, and a host that leaves while no run is open removes the file.
 """
 
 from __future__ import annotations
@@ -11,22 +12,29 @@ import asyncio
 import fcntl
 import json
 import os
+import pwd
+import re
 import secrets
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.storage.private_files import make_private, open_private, write_private
+
+if TYPE_CHECKING:
+    from llm_do_temporal.definitions.workshop.workshop import Workshop
+    from llm_do_temporal.messages.runs import StartRunInput
 
 DEFAULT_PORT = 7233
 UI_PORT_OFFSET = 1000
@@ -40,6 +48,15 @@ HostUse = Literal["reading", "decision", "work"]
 """Purpose of a host, the least first: without a worker service, with one while commands use it, or with one while runs
 are open. A host gives way to a command that needs more."""
 _USES: tuple[HostUse, ...] = ("reading", "decision", "work")
+_NEEDED_FILE = "needed.json"
+_VARIABLE = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_MOST_NEEDED = 100
+_needed_turn = threading.Lock()
+"""Taken to read and write the note: a service begins several runs side by side."""
+_FIRST_PERSON, _LAST_PERSON = 500, 60_000
+"""Accounts below belong to the system: 1,000 is the first person's on Linux, 501 on a Mac. Above is `nobody`."""
+_NO_SHELLS = frozenset(("false", "nologin", "sync", "halt", "shutdown", ""))
+_MOST_LOGINS = 5
 
 
 @dataclass(frozen=True)
@@ -324,3 +341,65 @@ def process_exists(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def remember_needed(workshop: Workshop, start: StartRunInput) -> None:
+    """Note the variables that are set here and that the workshop, or a model that the start names, needs.
+
+    A worker that cannot be read, or a file that cannot be written, leaves the note as it was.
+    """
+    # Imported here: commands look at the note, and read no worker.
+    from llm_do_temporal.definitions.needed_variables import needed_variables
+
+    models = (start.model, start.force_model, start.environment_model)
+    with suppress(LlmDoError, OSError), _needed_turn:
+        groups = needed_variables(workshop, *(model for model in models if model))
+        names = {name for group in groups for name in group if os.environ.get(name)}
+        if names - set(noted := _noted(workshop.root)):
+            write_private(
+                state_folder(workshop.root) / _NEEDED_FILE, json.dumps(sorted(names.union(noted))[:_MOST_NEEDED])
+            )
+
+
+def lacking(workshop: Path) -> list[str]:
+    """Return the variables that open runs may need and that are not set here."""
+    return [name for name in _noted(workshop) if not os.environ.get(name)]
+
+
+def forget_needed(workshop: Path) -> None:
+    """Remove the note: no run is open."""
+    with suppress(OSError):
+        (state_folder(workshop) / _NEEDED_FILE).unlink(missing_ok=True)
+
+
+def _noted(workshop: Path) -> list[str]:
+    try:
+        found = json.loads((state_folder(workshop) / _NEEDED_FILE).read_bytes()[:1_000_000])
+    except (OSError, ValueError, RecursionError):
+        return []
+    names = cast("list[Any]", found)[:_MOST_NEEDED] if isinstance(found, list) else []
+    return [name for name in names if isinstance(name, str) and _VARIABLE.fullmatch(name)]
+
+
+def other_logins(accounts: Iterable[pwd.struct_passwd] | None = None, uid: int | None = None) -> list[str]:
+    """Return the names of people other than the user `uid` who can log in here; by default, those this machine lists.
+
+    Root is not among them, who can do everything anyway. A directory service may know people whom it does not list.
+    """
+    me = os.getuid() if uid is None else uid
+    found = pwd.getpwall() if accounts is None else accounts
+    return sorted(
+        {
+            one.pw_name
+            for one in found
+            if _FIRST_PERSON <= one.pw_uid < _LAST_PERSON
+            and one.pw_uid != me
+            and Path(one.pw_shell).name not in _NO_SHELLS
+        }
+    )
+
+
+def logins_in_words(logins: list[str]) -> str:
+    """Some of these names, and how many more there are."""
+    shown = ", ".join(logins[:_MOST_LOGINS])
+    return shown if len(logins) <= _MOST_LOGINS else f"{shown} and {len(logins) - _MOST_LOGINS} more"

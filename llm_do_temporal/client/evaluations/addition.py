@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.record.facts import RunFacts, read_facts
 from llm_do_temporal.client.views.run_list import ListedRun, read_run

@@ -13,11 +13,11 @@ from typing import Any, cast
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.history.beginnings import Beginnings
-from llm_do_temporal.client.history.desk_news import news_at_invocation
-from llm_do_temporal.client.history.payloads import first_object, read_message
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.history.events import first_object, read_message
+from llm_do_temporal.client.history.invocations import Beginnings
+from llm_do_temporal.client.history.questions import news_at_invocation
+from llm_do_temporal.client.record.facts import Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber

@@ -19,11 +19,9 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import ended_with, is_missing, translated
-from llm_do_temporal.client.history.events import activity_of, read_events
-from llm_do_temporal.client.history.payloads import first_object, read_message
-from llm_do_temporal.client.views.memos import ended_at, read_field
-from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, every_part
+from llm_do_temporal.client.connections import ended_with, is_missing, translated
+from llm_do_temporal.client.history.events import activity_of, first_object, read_events, read_message
+from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, ended_at, every_part, read_field
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import EffectFailed, KeyMismatch, LlmDoError, RunFailed, UsageError
 from llm_do_temporal.messages.activities import JUDGE_CASE, SCORE_CASE

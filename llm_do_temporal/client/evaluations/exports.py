@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from llm_do_temporal.client.record.tables import ResultRow, csv_text
+from llm_do_temporal.client.record.results import ResultRow, csv_text
 from llm_do_temporal.messages.experiments.evaluations import CaseResult, ExperimentRecord
 from llm_do_temporal.policy.evaluations.figures import figures, known_sum, scores_by_metric
 from llm_do_temporal.policy.evaluations.json_values import json_text

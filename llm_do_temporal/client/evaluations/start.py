@@ -17,7 +17,7 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.evaluations.experiments import (
     Experiment,
     ExperimentListing,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.forks.index import COMMAND_TOOLS, READ_TOOLS, has_layer
 from llm_do_temporal.client.forks.invocation_record import AnsweredTurn, InvocationRecord, MadeCall
 from llm_do_temporal.client.forks.run_record import RunRecord, read_run_record

@@ -12,7 +12,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.forks.definitions import ChangedDefinitions, changed_definitions
 from llm_do_temporal.client.forks.index import IndexOptions, build_index
 from llm_do_temporal.client.forks.run_record import RunRecord, read_run_record

@@ -11,12 +11,9 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.client.connection.connect import out_of_reach
-from llm_do_temporal.client.history.beginnings import Beginnings
-from llm_do_temporal.client.history.events import activity_of, failed_activity
-from llm_do_temporal.client.history.local_activities import local_effect
-from llm_do_temporal.client.history.payloads import decode_json
-from llm_do_temporal.client.history.request_parts import RequestParts, is_result
+from llm_do_temporal.client.connections import out_of_reach
+from llm_do_temporal.client.history.events import activity_of, decode_json, failed_activity, local_effect
+from llm_do_temporal.client.history.invocations import Beginnings, RequestParts, is_result
 from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, OutcomeUnknown, RunCancelled
 from llm_do_temporal.messages.activities import (
     BUILD_INPUT,

@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.forks.invocation_record import FILE_READS, AnsweredTurn, HistoryReader, InvocationRecord
 from llm_do_temporal.client.history.events import read_chain
 from llm_do_temporal.client.history.questions import Question, read_desk

@@ -1,28 +1,35 @@
 """Questions of a run to people, and their answers, read from the run's history: with no worker service running.
 
 The desk gives out ids in the order in which questions reach it, and tells each invocation who has agreed and what
-was decided. All of that is events of the run's history, so it can be read there, however much there is. The rules are
-those of `desk`, which the run's workflow follows too.
+was decided. To and from the workflows of other invocations that are signals; the entry invocation and the desk are in
+one workflow, where the result of the local activity `record_at_desk` has the news. The rules are those of `desk`, which
+the run's workflow follows too.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
 
-from llm_do_temporal.client.connection.connect import out_of_reach
-from llm_do_temporal.client.history.desk_news import DeskNews, news_at_desk
-from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message, read_start
+from llm_do_temporal.client.connections import out_of_reach
+from llm_do_temporal.client.history.events import (
+    ENDS,
+    decode_json,
+    first_object,
+    local_effect,
+    read_message,
+    read_start,
+)
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.holds import taken_back
 from llm_do_temporal.desk.votes import agreed_to
+from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, READ_INPUTS, RECORD_AT_DESK
 from llm_do_temporal.messages.approvals import (
     Approval,
     DeliverDecisionInput,
@@ -36,13 +43,99 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
+from llm_do_temporal.messages.base import (
+    DECIDE_SIGNAL,
+    DELIVER_DECISION_SIGNAL,
+    DELIVER_VOTES_SIGNAL,
+    REQUEST_APPROVAL_SIGNAL,
+    REVOKE_GRANT_SIGNAL,
+    WITHDRAW_APPROVALS_SIGNAL,
+)
 from llm_do_temporal.messages.effects import HoldNews, UndoNews
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
+NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone", "ignored"]
+"""Kinds of news: the fields of the message DeskRecord."""
+DESK_ACTIVITIES = frozenset({LOAD_RUN.name, READ_INPUTS.name, NOTIFY.name, RECORD_AT_DESK.name})
+"""Activities of a run itself, which are no effects of its entry invocation."""
+_TO_DESK: Mapping[str, NewsKind] = {REQUEST_APPROVAL_SIGNAL: "asked", WITHDRAW_APPROVALS_SIGNAL: "withdrawn"}
+_FROM_DESK: Mapping[str, NewsKind] = {DELIVER_DECISION_SIGNAL: "decided", DELIVER_VOTES_SIGNAL: "voted"}
+_OF_DESK: tuple[NewsKind, ...] = ("held", "undone", "ignored")
+"""News that the desk tells no invocation: of decisions that have not taken effect, and of signals that it ignored."""
+_KINDS: tuple[NewsKind, ...] = ("asked", "withdrawn", "decided", "voted", *_OF_DESK)
 _SAME_TIME = timedelta(milliseconds=1)
 """Histories count in nanoseconds, verdicts in microseconds."""
+
+
+@dataclass(frozen=True)
+class DeskNews:
+    """News as one event tells it."""
+
+    kind: NewsKind
+    value: Any
+    """The message, as JSON: RequestApprovalInput, WithdrawApprovalsInput, DeliverDecisionInput, DeliverVotesInput,
+    HoldNews, UndoNews or IgnoredDecision."""
+    is_outside: bool = False
+    """Whether the message is kept outside of the history, and not at hand."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message; empty where it is none, or cannot be read here."""
+        return cast("dict[str, Any]", self.value) if isinstance(self.value, dict) else {}
+
+
+def news_at_desk(event: HistoryEvent) -> DeskNews | None:
+    """Return the news that this event of a run's history brings to the desk, or has from it; None for other events.
+
+    A record that is kept outside and not at hand may be any news: it stands for a question.
+    """
+    return _received(event, _TO_DESK) or _sent(event, _FROM_DESK) or _recorded(event)
+
+
+def news_at_invocation(event: HistoryEvent, *, is_entry: bool) -> DeskNews | None:
+    """Return the news that this event of an invocation's history has from it, or brings to it; None for other events.
+
+    `is_entry` says that the history is that of a run: signals in it are news of other invocations, or of nobody. A
+    record that is kept outside and not at hand tells nothing.
+    """
+    if not is_entry:
+        return _sent(event, _TO_DESK) or _received(event, _FROM_DESK)
+    news = _recorded(event)
+    return None if news is None or news.is_outside or news.kind in _OF_DESK else news
+
+
+def ignored_signal(event: HistoryEvent) -> str | None:
+    """Return why a signal to a run was ignored, if this event of the run's history records one; else None."""
+    news = _recorded(event)
+    return str(news.message.get("reason") or "") if news is not None and news.kind == "ignored" else None
+
+
+def _received(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:
+    signal = event.workflow_execution_signaled_event_attributes
+    return _signalled(kinds.get(signal.signal_name), signal.input.payloads)
+
+
+def _sent(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:
+    signal = event.signal_external_workflow_execution_initiated_event_attributes
+    return _signalled(kinds.get(signal.signal_name), signal.input.payloads)
+
+
+def _signalled(kind: NewsKind | None, payloads: Sequence[Payload]) -> DeskNews | None:
+    """Return the news in a signal; None where it has not one value, as both sides ignore it too."""
+    if kind is None or len(payloads) != 1:
+        return None
+    return DeskNews(kind, decode_json(payloads[0]), is_kept_outside(payloads[0]))
+
+
+def _recorded(event: HistoryEvent) -> DeskNews | None:
+    local = local_effect(event)
+    if local is None or local.activity != RECORD_AT_DESK.name or not local.result:
+        return None
+    if is_kept_outside(local.result[0]):
+        return DeskNews("asked", None, is_outside=True)
+    record = first_object(local.result)
+    return next((DeskNews(kind, record[kind]) for kind in _KINDS if record.get(kind) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -70,19 +163,8 @@ class Question:
     @classmethod
     def of(cls, approval: Approval, run: str, task: str = "") -> Question:
         """Return the question as the desk of this run keeps it; `task` says what the run, or the item, is about."""
-        return cls(
-            id=approval.id,
-            run=run,
-            request=approval.request,
-            asked_at=approval.asked_at,
-            votes=approval.votes,
-            verdict=approval.verdict,
-            withdrawn=approval.withdrawn,
-            held=approval.held,
-            undone=approval.undone,
-            task=task,
-            again=approval.again,
-        )
+        same = {one.name: getattr(approval, one.name) for one in fields(cls) if one.name not in ("run", "task")}
+        return cls(**same, run=run, task=task)
 
     @property
     def is_open(self) -> bool:
@@ -260,33 +342,25 @@ class _Reader:
         """Follow the desk: news that it drops is dropped here, too, and a question dropped has no id."""
         if news.is_outside:
             raise out_of_reach()
-        if news.kind == "asked":
-            request = read_message(RequestApprovalInput, news.value)
-            if request is not None:
+        match news.kind:
+            case "asked" if request := read_message(RequestApprovalInput, news.value):
                 self._state, _ = desk.with_question(self._state, request, now=at)
-        elif news.kind == "withdrawn":
-            withdrawal = read_message(WithdrawApprovalsInput, news.value)
-            if withdrawal is not None:
+            case "withdrawn" if withdrawal := read_message(WithdrawApprovalsInput, news.value):
                 self._state = desk.with_withdrawal(self._state, withdrawal)
-        elif news.kind == "voted":
-            votes = read_message(DeliverVotesInput, news.value)
-            if votes is not None:
+            case "voted" if votes := read_message(DeliverVotesInput, news.value):
                 self._answer(votes.id, {"votes": votes.votes})
-        elif news.kind == "held":
-            hold = read_message(HoldNews, news.value)
-            if hold is not None:
+            case "held" if hold := read_message(HoldNews, news.value):
                 self._answer(hold.id, {"held": hold.held})
-        elif news.kind == "undone":
-            undo = read_message(UndoNews, news.value)
-            approval = None if undo is None else desk.question(self._state, undo.id)
-            if undo is not None and approval is not None:
-                self._state = desk.with_answer(self._state, taken_back(approval, now=undo.at))
-        else:
-            delivery = read_message(DeliverDecisionInput, news.value)
-            if delivery is not None:
+            case "undone" if undo := read_message(UndoNews, news.value):
+                approval = desk.question(self._state, undo.id)
+                if approval is not None:
+                    self._state = desk.with_answer(self._state, taken_back(approval, now=undo.at))
+            case "decided" if delivery := read_message(DeliverDecisionInput, news.value):
                 # Withdrawn after it was decided, and before the desk told so.
                 changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False, "held": None}
                 self._answer(delivery.id, changes)
+            case _:
+                pass
 
     def _answer(self, approval_id: str, changes: dict[str, Any]) -> None:
         """Follow the desk in what it has told an invocation."""

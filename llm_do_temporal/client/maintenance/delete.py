@@ -1,14 +1,15 @@
 """Deleting a run: its histories, those of its invocations, and the blobs that no other run needs.
 
 Owns the order: nothing gets lost that another run needs, and after a crash at any point it can be begun again, or
-`gc` finds the rest. Must not stop a run by itself.
+`gc` finds the rest. Whatever a fork or a later attempt reuses was copied before it started, so none of them keeps a run
+from being deleted: people are told who has its words, as the memos say. Must not stop a run by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
@@ -16,19 +17,74 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned, mentioned_by_runs, needed
-from llm_do_temporal.client.maintenance.schedules import mentioned_by_schedules
+from llm_do_temporal.client.connections import is_missing, translated
+from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned_by_runs, mentioned_by_schedules, needed
 from llm_do_temporal.client.views.run_list import read_run
+from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, ended_at, every_part, read_begun
 from llm_do_temporal.client.views.tree import quoted
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError
+from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
+_QUERY = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}"
 PATIENCE_SECONDS = 60
 """Seconds for which invocations that were told to end are waited for."""
 SETTLE_SECONDS = 10.0
 """Seconds from a run's end until all its parts are listed, and every run that was about to start with its blobs."""
 _POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Borrower:
+    """Run that reuses answers of another one."""
+
+    run: str
+    of: str
+    """Run that it was started from."""
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class Borrowers:
+    """Borrowers of one run."""
+
+    known: tuple[Borrower, ...]
+    """Each after the one that it borrows from."""
+    locked: int = 0
+    """Runs of the server whose memo cannot be read with the keys here: any of them may be one."""
+
+
+async def read_borrowers(client: Client, run: str) -> Borrowers:
+    """Return the runs that borrow from this one, directly or from one another. Raises ConnectionFailed."""
+    listed: dict[str, Borrower] = {}
+    locked = 0
+    async with translated():
+        async for part in every_part(client, _QUERY):
+            for info in part.found:
+                try:
+                    begun = await read_begun(info, client.data_converter)
+                except KeyMismatch:
+                    locked += 1
+                    continue
+                if begun.fork_of:
+                    name = info.execution.workflow_id
+                    listed[name] = Borrower(name, begun.fork_of, ended_at(info) is None)
+    return Borrowers(borrowers_of(run, listed), locked)
+
+
+def borrowers_of(run: str, listed: Mapping[str, Borrower]) -> tuple[Borrower, ...]:
+    """Return those of `listed`, by their ids, that borrow from the run, each after the one that it borrows from.
+
+    The run itself is none, whatever its memo says.
+    """
+    found: dict[str, Borrower] = {}
+    lenders = [run]
+    for lender in lenders:
+        below = [one for one in listed.values() if one.of == lender and one.run != run and one.run not in found]
+        for one in sorted(below, key=lambda one: one.run):
+            found[one.run] = one
+            lenders.append(one.run)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -106,7 +162,7 @@ async def _needed_alone(client: Client, run: str, blobs: ManagedBlobStore, ended
     if not theirs:
         return []
     _, roots = await mentioned_by_runs(client, stored, lambda each: not _is_of(each, run))
-    roots |= await mentioned_by_schedules(client, stored, mentioned)
+    roots |= await mentioned_by_schedules(client, stored)
     lately = max(ended, time.time() - SAFETY_AGE.total_seconds())
     roots |= {one.sha256 for one in stored.values() if one.put_at >= lately}
     others = await asyncio.to_thread(needed, roots, stored, blobs.read)

@@ -1,4 +1,4 @@
-"""Findings of `doctor` about the server: whether it answers, its namespace, and whether there is a worker service."""
+"""Findings of `doctor` about the server, its namespace and its worker service, and about unfinished commits."""
 
 from __future__ import annotations
 
@@ -14,18 +14,26 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.connection.connect import Connection, connect, connect_config, connect_embedded
-from llm_do_temporal.client.connection.pollers import no_poller_message, recent_pollers
-from llm_do_temporal.client.embedded.accounts import named, other_logins
+from llm_do_temporal.client.connections import (
+    Connection,
+    connect,
+    connect_config,
+    connect_embedded,
+    no_poller_message,
+    recent_pollers,
+)
 from llm_do_temporal.client.embedded.processes import search_temporal
-from llm_do_temporal.client.embedded.server import running_host
+from llm_do_temporal.client.embedded.server import logins_in_words, other_logins, running_host
 from llm_do_temporal.definitions.workshop.workshop import own_queues
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError
+from llm_do_temporal.errors import ConnectionFailed, EffectFailed, LlmDoError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, polled_queues
+from llm_do_temporal.sandbox.layers.commit import CommitJournal, Disk
 from llm_do_temporal.sandbox.programs import InstalledProgram
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
+_NAMED = 3
+"""Most commits that one finding names."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def _accounts(address: str) -> Finding:
     if not others:
         return Finding("accounts", "ok", f"nobody else is known to log in here; {address} is open to this machine only")
     step = "Where they are not to be trusted with it, use a machine or a container of your own, or a server with TLS."
-    message = f"{named(others)} can log in here, too, and then start, read and approve runs at {address}"
+    message = f"{logins_in_words(others)} can log in here, too, and then start, read and approve runs at {address}"
     return Finding("accounts", "warning", message, step)
 
 
@@ -175,3 +183,25 @@ def _error(what: str, message: str, next_step: str | None, exit_code: int = 1) -
 
 def _unknown(what: str, error: RPCError) -> Finding:
     return Finding(what, "warning", f"the server does not say: {error.message[:200]}")
+
+
+def examine_commits(workshop: Path) -> list[Finding]:
+    """Return the findings of `doctor` about commits that have begun and not ended, and journals that are damaged."""
+    try:
+        unfinished = CommitJournal(workshop, Disk()).unfinished()
+    except EffectFailed as error:
+        return [Finding("commits", "error", error.message, error.next_step)]
+    if not unfinished:
+        return []
+    keys = [record.key for record in unfinished]
+    more = f", and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    files = sum(len({step.path for step in record.steps}) for record in unfinished)
+    return [
+        Finding(
+            "commits",
+            "warning",
+            f"begun, and not ended: {', '.join(keys[:_NAMED])}{more} ({files} files, some may be changed already)",
+            "Start a worker service: the run goes on to the end of it. If the run was terminated or deleted, look at "
+            "the files, then remove its journal from '.llm-do/commits'.",
+        )
+    ]

@@ -1,9 +1,8 @@
-"""Removing blobs that nothing needs any more: `collect`.
+"""Removing what nothing needs any more: blobs, and journals of commits.
 
-Owns what "needed" means: a blob is needed when its digest stands anywhere in the history of a run that the server
-still has, open or not, in what a schedule starts, or anywhere in a blob that is needed. Nothing is read but 64
-hexadecimal digits, so nothing depends on what kind of reference it is. Must not remove anything before all histories
-were read.
+Owns what "needed" means: a blob is needed when its digest is anywhere in the history of a run that the server still
+has, open or not, in what a schedule starts, or in a blob that is needed. Nothing is read but 64 hexadecimal digits, so
+nothing depends on what kind of reference it is. Must not remove anything before all histories were read.
 """
 
 from __future__ import annotations
@@ -14,16 +13,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
-from llm_do_temporal.client.maintenance.schedules import mentioned_by_schedules
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
+from llm_do_temporal.sandbox.layers.commit import CommitJournal, Disk
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)
@@ -58,7 +58,7 @@ async def collect(
     stored = blobs.stored()
     digests = {one.sha256 for one in stored}
     workflows, roots = await mentioned_by_runs(client, digests)
-    roots |= await mentioned_by_schedules(client, digests, mentioned)
+    roots |= await mentioned_by_schedules(client, digests)
     roots |= {one.sha256 for one in stored if one.put_at >= before}
     kept = await asyncio.to_thread(needed, roots, digests, blobs.read)
     removed: list[StoredBlob] = []
@@ -132,3 +132,71 @@ async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterato
         # Deleted since it was listed: what only it referred to is garbage.
         if not is_missing(error):
             raise
+
+
+async def discard_commits(client: Client, workshop: Path, *, older_than: timedelta, dry_run: bool = False) -> int:
+    """Remove the journals of ended commits whose runs the server does not have any more; return how many.
+
+    With `dry_run`, only count them. Raises ConnectionFailed; nothing has been removed then.
+    """
+    journal = CommitJournal(workshop, Disk())
+    before = time.time() - older_than.total_seconds()
+    ended = [kept for kept in journal.kept() if kept.record.outcome is not None and kept.written_at < before]
+    if not ended:
+        return 0
+    try:
+        known = {execution.id async for execution in client.list_workflows(QUERY)}
+    except RPCError as error:
+        raise ConnectionFailed(
+            f"the runs cannot be listed, so no journal of a commit was removed: {error.message}",
+            next_step="Try again when the server answers.",
+        ) from error
+    useless = [kept.record.key for kept in ended if workflow_of(kept.record.key) not in known]
+    for key in useless if not dry_run else ():
+        journal.discard(key)
+    return len(useless)
+
+
+def workflow_of(key: str) -> str:
+    """Return the id of the workflow that made the commit with this key."""
+    return key.rpartition("#")[0]
+
+
+async def mentioned_by_schedules(client: Client, digests: Collection[str]) -> set[str]:
+    """Return the digests that stand in what the server's schedules start.
+
+    Raises ConnectionFailed or KeyMismatch where any of them cannot be read.
+    """
+    found: set[str] = set()
+    try:
+        names = [
+            one.id
+            async for one in await client.list_schedules()
+            # One that is not described in the list may be ours.
+            if one.schedule is None or getattr(one.schedule.action, "workflow", RUN_WORKFLOW) == RUN_WORKFLOW
+        ]
+        for name in names:
+            found |= await _mentioned_by(client, name, digests)
+    except RPCError as error:
+        if error.status is RPCStatusCode.UNIMPLEMENTED:
+            return found  # a server without schedules
+        raise ConnectionFailed(
+            f"the schedules cannot be read, so nothing was removed: {error}",
+            next_step="Try again when the server answers.",
+        ) from error
+    return found
+
+
+async def _mentioned_by(client: Client, name: str, digests: Collection[str]) -> set[str]:
+    try:
+        told = (await client.get_schedule_handle(name).describe()).raw_description
+    except RPCError as error:
+        if is_missing(error):
+            return set()  # deleted since it was listed
+        raise
+    found = mentioned(told.SerializeToString(), digests)
+    try:
+        await put_back(told, client.data_converter)
+    except KeyMismatch as error:
+        raise KeyMismatch(f"schedule '{name}': {error.message}", key=error.key, next_step=error.next_step) from error
+    return found | mentioned(told.SerializeToString(), digests)

@@ -1,22 +1,54 @@
-"""Facts about a run that stand in the first and the last event of its history: what it was given, and its end."""
+"""Facts about a run for people: what it was given, its end, what was taken back, and the files that it has written.
+
+Taken from the histories, while they are read for something else or for this alone. What commands and Python tools
+write outside of a review is in no history.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistoryEventFilterType
 
-from llm_do_temporal.client.history.events import put_back, read_first
-from llm_do_temporal.client.history.payloads import first_object, read_start
+from llm_do_temporal.client.history.events import (
+    ENDS,
+    Activities,
+    ending,
+    first_object,
+    put_back,
+    read_chain,
+    read_first,
+    read_message,
+    read_start,
+)
+from llm_do_temporal.client.history.questions import news_at_desk
+from llm_do_temporal.client.views.items import results_of
 from llm_do_temporal.client.views.run_list import ListedRun
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE_FILE
+from llm_do_temporal.messages.approvals import Verdict
+from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
-from llm_do_temporal.messages.runs import first_line, task_words
+from llm_do_temporal.messages.effects import EditFileInput, FileChange, HoldNews, UndoNews, WriteFileInput
+from llm_do_temporal.messages.reviews import CommittedChanges
+from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import WORKSHOP, Place, check_readable
 from llm_do_temporal.policy.models import cut_reason, cut_words
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
+
+MAX_BYTES = 32 << 20
+"""Largest file that is sent to whoever looks at a run."""
+_CHANGES: dict[str, type[WriteFileInput | EditFileInput]] = {
+    WRITE_FILE.name: WriteFileInput,
+    EDIT_FILE.name: EditFileInput,
+}
 
 
 @dataclass(frozen=True)
@@ -99,27 +131,208 @@ def facts_at_start(started: HistoryEvent) -> RunFacts:
 
 def facts_at_end(facts: RunFacts, last: HistoryEvent) -> RunFacts:
     """Return the facts with those of the last event."""
-    failure = last.workflow_execution_failed_event_attributes.failure
-    told = first_object(failure.application_failure_info.details.payloads)
-    completed = last.workflow_execution_completed_event_attributes.result.payloads
-    result = first_object(completed)
-    output = KEPT_OUTSIDE if any(map(is_kept_outside, completed)) else result.get("output")
-    return RunFacts(
-        facts.prompt,
-        facts.input,
-        facts.attachments,
-        facts.items,
-        has_result=last.HasField("workflow_execution_completed_event_attributes"),
-        output=output,
-        outcomes=tuple(_outcomes(result.get("items"))),
-        error=failure.message,
-        next_step=str(told.get("next_step") or ""),
-        truncated=cut_reason(result.get("truncated")),
+    end = ending(last)
+    if end is None:
+        return facts
+    return replace(
+        facts,
+        has_result=end.status == "completed",
+        output=end.output,
+        outcomes=results_of(last),
+        error=end.failure.message,
+        next_step=str(end.told.get("next_step") or ""),
+        truncated=cut_reason(end.told.get("truncated")),
     )
 
 
-def _outcomes(items: Any) -> list[ItemResult]:
-    try:
-        return [ItemResult.model_validate(one) for one in items or ()]
-    except (ValidationError, TypeError):
-        return []
+@dataclass(frozen=True)
+class WrittenFile:
+    """File that a call of a file tool, or a review, has written, as it was left by the last of them."""
+
+    place: Place
+    bytes: int
+    by: str
+    """Position in the tree of the invocation that wrote it."""
+    at: datetime
+    created: bool
+    """Whether there was no such file before."""
+    sha256: str | None = None
+    """Digest of the file as that call left it; None if it was not recorded."""
+
+
+@dataclass(frozen=True)
+class FileWrite:
+    """Call of a file tool that has written the file itself, and not into a layer."""
+
+    at: datetime
+    by: str
+    """Position in the tree of the invocation that wrote it."""
+    request: WriteFileInput | EditFileInput
+    change: FileChange
+
+    @property
+    def place(self) -> Place:
+        """The place of the file."""
+        return Place(mount=self.request.mount, relative=self.request.relative, path=self.request.path)
+
+    @property
+    def files(self) -> Iterator[WrittenFile]:
+        """The file as the call left it."""
+        change = self.change
+        yield WrittenFile(self.place, change.bytes, self.by, self.at, change.created, change.seen.after)
+
+
+@dataclass(frozen=True)
+class FileCommit:
+    """Commit of reviewed changes."""
+
+    at: datetime
+    by: str
+    """Position in the tree of the invocation whose changes they are."""
+    manifest: str
+    """Name of the blob with the changes; empty where it is not told."""
+    made: CommittedChanges
+
+    @property
+    def files(self) -> Iterator[WrittenFile]:
+        """The files that it has made, as far as the history names them."""
+        for one in self.made.files:
+            place = Place(mount=WORKSHOP, relative=one.path, path=f"/{one.path}")
+            yield WrittenFile(place, one.bytes, self.by, self.at, one.created, one.sha256)
+
+
+class FileReader:
+    """Finds what one invocation has done to files, given the events of its histories in their order."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the invocation's position in the tree."""
+        self.steps: list[FileWrite | FileCommit] = []
+        """Writes and commits that have ended, in their order."""
+        self._path = path
+        self._activities = Activities(*_CHANGES, COMMIT_CHANGES.name)
+
+    @property
+    def found(self) -> list[WrittenFile]:
+        """Files in the order in which they were written; one that was written twice stands here twice."""
+        return [file for step in self.steps for file in step.files]
+
+    @property
+    def more(self) -> int:
+        """Files that reviews have made besides these, and that the histories do not name."""
+        return sum(step.made.more_files for step in self.steps if isinstance(step, FileCommit))
+
+    def take(self, event: HistoryEvent) -> None:
+        """Take in the next event."""
+        begun = self._activities.take(event)
+        if begun is None:
+            return
+        scheduled, at = begun.activity_task_scheduled_event_attributes, event.event_time.ToDatetime(UTC)
+        given = first_object(scheduled.input.payloads)
+        result = first_object(event.activity_task_completed_event_attributes.result.payloads)
+        kind = _CHANGES.get(scheduled.activity_type.name)
+        if kind is None:
+            made = read_message(CommittedChanges, result)
+            if made is not None:
+                self.steps.append(FileCommit(at, self._path, str(given.get("manifest") or ""), made))
+            return
+        request, change = read_message(kind, given), read_message(FileChange, result)
+        # What goes into a layer is no file yet.
+        if request is not None and change is not None and request.layer is None:
+            self.steps.append(FileWrite(at, self._path, request, change))
+
+
+def last_written(files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:
+    """Return each file once, as the last call left it, ordered by path; `created` where any of the calls made it."""
+    found: dict[tuple[str, str, str], WrittenFile] = {}
+    for file in sorted(files, key=lambda one: one.at):
+        key = file.place.mount.root, file.place.relative, file.place.path
+        before = found.get(key)
+        found[key] = replace(file, created=file.created or (before is not None and before.created))
+    return tuple(sorted(found.values(), key=lambda one: one.place.path))
+
+
+async def read_files(client: Client, run: str, path: str) -> tuple[WrittenFile, ...]:
+    """Return the files that the invocation at this place of a run's tree has written. Raises RPCError."""
+    reader = FileReader(path)
+    async for event in read_chain(client, workflow_id_of(run, path), None, wait=False):
+        reader.take(event)
+    return last_written(reader.found)
+
+
+def written_bytes(workshop: Path, place: Place) -> bytes:
+    """Return the bytes of a file as it is now, by the way that workers read it.
+
+    Raises SandboxRefusal and EffectFailed, also for a file of more than MAX_BYTES, and OSError.
+    """
+    check_readable(place)
+    with WorkshopFolder(workshop).file(place) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise EffectFailed(f"'{place.path}' has more than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """Decision that was taken back before it took effect."""
+
+    id: str
+    """Id of the approval."""
+    decision: str
+    by: str
+    at: datetime
+    """Time at which it was taken back."""
+
+
+class Story:
+    """Takes the events of a run and of its invocations, as a tap of a follower does."""
+
+    def __init__(self, run: str) -> None:
+        self.facts = RunFacts()
+        self.taken_back: list[TakenBack] = []
+        self._held: dict[str, Verdict] = {}
+        """Decisions that were held last, by the id of the approval."""
+        self._run = run
+        self._files: dict[str, FileReader] = {}
+
+    @property
+    def steps(self) -> list[FileWrite | FileCommit]:
+        """Writes and commits of all invocations so far."""
+        return [step for reader in self._files.values() for step in reader.steps]
+
+    @property
+    def files(self) -> tuple[WrittenFile, ...]:
+        """The files that all invocations have written so far."""
+        return last_written([file for reader in self._files.values() for file in reader.found])
+
+    @property
+    def more_files(self) -> int:
+        """Number of files that reviews have made besides these, and that the histories do not name."""
+        return sum(reader.more for reader in self._files.values())
+
+    def take(self, workflow_id: str, event: HistoryEvent) -> None:
+        """Take in the next event of the workflow with this id."""
+        path = workflow_id.removeprefix(f"{self._run}/") if workflow_id != self._run else ENTRY_PATH
+        self._files.setdefault(workflow_id, FileReader(path)).take(event)
+        if workflow_id != self._run:
+            return
+        if event.HasField("workflow_execution_started_event_attributes"):
+            self.facts = facts_at_start(event)
+        elif event.event_type in ENDS:
+            self.facts = facts_at_end(self.facts, event)
+        else:
+            self._take_news(event)
+
+    def _take_news(self, event: HistoryEvent) -> None:
+        news = news_at_desk(event)
+        if news is None or news.is_outside or news.kind not in ("held", "undone"):
+            return
+        if news.kind == "held":
+            hold = read_message(HoldNews, news.value)
+            if hold is not None:
+                self._held[hold.id] = hold.held.vote
+            return
+        undo = read_message(UndoNews, news.value)
+        vote = None if undo is None else self._held.pop(undo.id, None)
+        if undo is not None and vote is not None:
+            self.taken_back.append(TakenBack(undo.id, vote.decision.value, vote.by, undo.at))

@@ -1,32 +1,93 @@
-"""Results of a run as rows: one for each item of a batch, or one for any other run.
+"""Results of a run as rows, and rows as CSV that spreadsheets and data tools read.
 
-They are read from the run's own history, which has the end of each item: no listing is asked, which may be a moment
-late, and no history of an item.
+A row for each item of a batch, or one for any other run. They are read from the run's own history, which has the end
+of each item: no listing is asked, which may be a moment late, and no history of an item. Of CSV it owns the form:
+commas, CRLF at the end of a row, LF within a cell, a column for each key of a structured output. A text that a
+spreadsheet would take for a formula gets an apostrophe before it. Values of configured keys are removed.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from llm_do_temporal.client.history.events import ENDS, read_chain
-from llm_do_temporal.client.history.payloads import as_object
+from llm_do_temporal.client.history.events import ENDS, as_object, callee_of, read_chain
 from llm_do_temporal.client.record.facts import RunFacts, facts_at_start
-from llm_do_temporal.client.record.tables import ResultRow, csv_text
 from llm_do_temporal.client.views.items import Item, results_of
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.messages.batches import item_path
 from llm_do_temporal.messages.runs import first_line
+from llm_do_temporal.redaction.configured_keys import remove_keys
+from llm_do_temporal.redaction.hidden_characters import without_halves, written_out
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
 
+BOM = "\ufeff"
+"""Mark at the beginning of a file, without which Excel does not read it as UTF-8."""
+MOST_COLUMNS = 200
+"""Keys of outputs that become columns; outputs with more are one column of JSON."""
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""Beginnings of formulas, the wide forms among them: some programs take them for the narrow ones."""
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_HERE = "what the run was given is kept in the blob store of its workshop, which is not at hand here"
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """Row of a table of results."""
+
+    lead: Mapping[str, Any]
+    """Columns before the output."""
+    output: Any
+    scores: Mapping[str, Any]
+    tail: Mapping[str, Any]
+    """Columns behind the scores."""
+
+
+def csv_text(rows: Sequence[ResultRow]) -> str:
+    """Return the table; all rows have the same columns before the output, and behind the scores."""
+    keys = _output_keys([row.output for row in rows])
+    scores = list(dict.fromkeys(name for row in rows for name in row.scores))
+    outputs = ["output"] if keys is None else [f"output.{key}" for key in keys]
+    lead, tail = (list(rows[0].lead), list(rows[0].tail)) if rows else ([], [])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([_cell(name) for name in (*lead, *outputs, *(f"score.{name}" for name in scores), *tail)])
+    for row in rows:
+        given = cast("dict[str, Any]", row.output or {})
+        output = [row.output] if keys is None else [given.get(key) for key in keys]
+        values = [*row.lead.values(), *output, *(row.scores.get(name) for name in scores), *row.tail.values()]
+        writer.writerow([_cell(value) for value in values])
+    return text.getvalue()
+
+
+def _output_keys(outputs: Sequence[Any]) -> list[str] | None:
+    """Return the keys of structured outputs, in the order in which they appear; None where they are one column."""
+    given = [output for output in outputs if output is not None]
+    if not given or not all(isinstance(output, dict) for output in given):
+        return None
+    keys = list(dict.fromkeys(key for output in given for key in cast("dict[str, Any]", output)))
+    return keys if 0 < len(keys) <= MOST_COLUMNS else None
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return remove_keys(without_halves(json.dumps(value, ensure_ascii=False)))
+    text = remove_keys(without_halves(value)).replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROL.sub(lambda found: written_out(found[0]), text)
+    is_formula = text.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 @dataclass
@@ -104,7 +165,7 @@ async def read_results(client: Client, run: str) -> list[ShownResult]:
                 raise UsageError(_NOT_HERE, next_step="Name the workshop with --workshop DIR, where its blob store is.")
             is_batch = bool(facts.items)  # a run that reads its items itself goes on as new with them
             results = _of_items(run, facts) if is_batch else results or _of_run(run, facts)
-        found = results.get(_workflow_of(event) or ("" if is_batch else run))
+        found = results.get(callee_of(event) or ("" if is_batch else run))
         if found is not None:
             found.take(event)
         if is_batch and event.event_type in ENDS:
@@ -120,21 +181,12 @@ def _of_run(run: str, facts: RunFacts) -> dict[str, ShownResult]:
 def _of_items(run: str, facts: RunFacts) -> dict[str, ShownResult]:
     results: dict[str, ShownResult] = {}
     for number, given in enumerate(facts.items, 1):
-        item = Item(given.name, item_path(number))
-        if given.unusable:
-            item.fail("UsageError", given.unusable)
+        item = Item.of(given, number)
         # Of a file that cannot be used there is no attachment; the item has its name.
         named = [given.name.rpartition("/")[2]] if given.unusable else []
         files = tuple(named or [file.path for file in given.attachments])
         results[f"{run}/{item.path}"] = ShownResult(item, files, given.prompt or given.input)
     return results
-
-
-def _workflow_of(event: HistoryEvent) -> str:
-    """Return the workflow of the callee that an event is about; empty for an event of the run itself."""
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
-    is_child = (event.WhichOneof("attributes") or "").startswith("child_workflow_execution_")
-    return str(attributes.workflow_execution.workflow_id) if is_child and attributes is not None else ""
 
 
 def _take_outcomes(results: Sequence[ShownResult], completed: HistoryEvent) -> None:

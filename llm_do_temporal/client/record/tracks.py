@@ -18,12 +18,12 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.history.desk_news import ignored_signal
+from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import read_events
-from llm_do_temporal.client.history.lacks import Lacks
-from llm_do_temporal.client.record.files import FileReader, WrittenFile, last_written
-from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.client.history.invocations import Lacks
+from llm_do_temporal.client.history.questions import ignored_signal
+from llm_do_temporal.client.record.facts import FileReader, WrittenFile, last_written
+from llm_do_temporal.client.traces import Tracer
 from llm_do_temporal.client.views.tree import AT_ONCE, Branch
 
 PeriodKind = Literal["turn", "call", "wait"]
@@ -142,7 +142,7 @@ class TrackPart:
             self.before = event.workflow_execution_started_event_attributes.continued_execution_run_id or None
         self._spans += self._tracer.take(self._workflow_id, event)
         self.files.take(event)
-        self.without += (*self._lacks.take(event), *self._lacks.files(event))
+        self.without += [reason for _, reason in self._lacks.take(event)]
         if (reason := ignored_signal(event)) is not None:
             self.ignored.append(reason)
 

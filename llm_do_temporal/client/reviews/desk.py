@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from llm_do_temporal.client.connection.connect import out_of_reach
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.history.events import put_back, read_chain
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.connections import out_of_reach, translated
+from llm_do_temporal.client.history.events import first_object, put_back, read_chain
 from llm_do_temporal.client.reviews.review import Review, ReviewChange, ReviewContents
-from llm_do_temporal.client.views.transcript_pages import read_part_with
+from llm_do_temporal.client.views.transcripts import read_part_with
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.activities import COMMIT_CHANGES
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind

@@ -17,13 +17,11 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing, translated
-from llm_do_temporal.client.history.beginnings import Beginnings
-from llm_do_temporal.client.history.events import read_chain
-from llm_do_temporal.client.history.payloads import as_object, first_object
+from llm_do_temporal.client.connections import is_missing, translated
+from llm_do_temporal.client.history.events import as_object, first_object, read_chain
+from llm_do_temporal.client.history.invocations import Beginnings
 from llm_do_temporal.client.history.questions import Question, read_desk
-from llm_do_temporal.client.views.memos import read_begun
-from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, stamp
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, read_begun, stamp
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind

@@ -1,36 +1,46 @@
-"""Reading the histories of a run's workflows as they grow, for any number of readers and after the fact too."""
+"""Reading the histories of a run's workflows as they grow, for any number of readers and after the fact too.
+
+Histories are read side by side and arrive as they please. `ordered_events` tells an event once nothing that belongs
+before it can come any more, which the server is asked about, so the order is the same on every reading. Where several
+machines of a server write histories, their clocks may differ, and with them the order in which a live reader and a
+later one see events of different invocations.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.history.events import ENDS, read_chain
-from llm_do_temporal.client.history.payloads import decode_json
+from llm_do_temporal.client.connections import is_missing
+from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain
 from llm_do_temporal.client.views.items import items_of, results_of
-from llm_do_temporal.client.views.memos import pending_from_memo
 from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event
+from llm_do_temporal.client.views.server_list import pending_from_memo
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.base import PENDING_MEMO
 
 Tap = Callable[[str, HistoryEvent], None]
 """Callback that takes the id of a workflow and the next event of its history."""
+_PATIENCE_SECONDS = 10.0
+"""Seconds without anything read after which events are told although some history is behind. A workflow that was reset
+always looks behind: its events name another run than the server does."""
+_LONGEST_SECONDS = 30.0
+"""Seconds after which they are told in any case, while other histories are read."""
+_SETTLE_SECONDS = 2.0
+"""Seconds without anything read, once the run has ended, between two looks whether there is more."""
+_TELL_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Event of one workflow, or None for the end of its history."""
-
-    workflow_id: str
-    event: HistoryEvent | None
+_Read: TypeAlias = tuple[str, HistoryEvent | None]
+"""Id of a workflow, and the next event of its history; None for its end."""
 
 
 @dataclass
@@ -98,22 +108,29 @@ class Follower:
                     raise got
                 for told in self._take(got):
                     yield told
-                reading = self._readers[got.workflow_id]
+                reading = self._readers[got[0]]
                 reading.told = (reading.run_id, reading.order.event_id)
                 self.moved.set()
         finally:
             for reading in self._readers.values():
                 reading.task.cancel()
 
+    async def read(self) -> RunView:
+        """Return the view once all that there is has been taken in."""
+        async for _ in self.events():
+            pass
+        return self.view
+
     def _take(self, got: _Read) -> list[ViewEvent]:
-        reading = self._readers[got.workflow_id]
-        if got.event is None:
+        workflow_id, event = got
+        reading = self._readers[workflow_id]
+        if event is None:
             reading.open = False
             return []
         if self._tap is not None:
-            self._tap(got.workflow_id, got.event)
-        reading.move(got.workflow_id, got.event)
-        told = self._apply(got.workflow_id, got.event)
+            self._tap(workflow_id, event)
+        reading.move(workflow_id, event)
+        told = self._apply(workflow_id, event)
         return [replace(one, order=reading.order._replace(part=part)) for part, one in enumerate(told)]
 
     def _apply(self, workflow_id: str, event: HistoryEvent) -> list[ViewEvent]:
@@ -124,7 +141,8 @@ class Follower:
         told, item = node.apply(event), self.view.items.get(workflow_id)
         if item is not None:
             node.item = item.name
-            if item.take_end(event):
+            # What this workflow's own callees come to is no end of the item.
+            if event.event_type in ENDS and item.take_end(event):
                 told.append(item_event(item, event.event_time.ToDatetime()))
         return told
 
@@ -189,11 +207,143 @@ class Follower:
     async def _pump(self, workflow_id: str, run_id: str | None) -> None:
         try:
             async for event in read_chain(self._client, workflow_id, run_id, wait=self._wait):
-                await self._queue.put(_Read(workflow_id, event))
+                await self._queue.put((workflow_id, event))
         except RPCError as error:
             # A child whose history is already deleted has nothing more to tell; the run itself must exist.
             if not is_missing(error) or workflow_id == self.view.run:
                 await self._queue.put(error)
         except LlmDoError as error:
             await self._queue.put(error)
-        await self._queue.put(_Read(workflow_id, None))
+        await self._queue.put((workflow_id, None))
+
+
+async def ordered_events(client: Client, run: str, *, follow: bool) -> AsyncIterator[ViewEvent]:
+    """The events of a run in their order: those that there are, or until it ends. Raises RPCError."""
+    follower = Follower(client, run, wait=follow)
+    if not follow:
+        for event in sorted([event async for event in follower.events()], key=lambda event: event.order):
+            yield event
+        return
+    sequence = EventSequence(client, follower)
+    reading = asyncio.create_task(_read(follower, sequence))
+    try:
+        while not reading.done():
+            for event in await sequence.settled():
+                yield event
+            await asyncio.wait({reading}, timeout=_TELL_SECONDS)
+        reading.result()
+        for event in sequence.rest():
+            yield event
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _read(follower: Follower, sequence: EventSequence) -> None:
+    """Read until the run has ended and its children's histories are read, or nothing comes for _PATIENCE_SECONDS.
+
+    Raises RPCError.
+    """
+    events = follower.events()
+    following = asyncio.ensure_future(anext(events, None))
+    quiet = 0.0
+    try:
+        while quiet < _PATIENCE_SECONDS:
+            patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+            await asyncio.wait({following}, timeout=patience)
+            if not following.done():
+                quiet += _SETTLE_SECONDS
+                if await sequence.is_behind() or following.done():
+                    continue
+                return
+            event, quiet = following.result(), 0.0
+            if event is None:
+                return
+            sequence.take(event)
+            following = asyncio.ensure_future(anext(events, None))
+    finally:
+        sequence.is_over = True
+        follower.moved.set()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await events.aclose()
+
+
+class EventSequence:
+    """Puts the events of a follower in order."""
+
+    def __init__(self, client: Client, follower: Follower) -> None:
+        self._client = client
+        self._follower = follower
+        self._held: list[ViewEvent] = []
+        self._asked: dict[str, tuple[str, int] | None] = {}
+        """Histories up to which the events wait, by workflow; see `_length`."""
+        self._given_up: set[tuple[str, str]] = set()
+        """Workflows, with their runs, for which events have waited in vain; they wait no more until these are read."""
+        self.is_over = False
+        """Whether nothing more is read."""
+
+    def take(self, event: ViewEvent) -> None:
+        """An event, in whatever order they are read."""
+        self._held.append(event)
+
+    async def settled(self) -> list[ViewEvent]:
+        """Return the events taken so far that are settled and were not returned yet, in order. Raises RPCError.
+
+        Must run beside the task that reads the follower, not in its place: it waits until more was read.
+        """
+        if not self._held:
+            return []
+        until = max(event.order for event in self._held)
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                await self._read_up_to_now()
+        except TimeoutError:
+            self._given_up = self._behind(self._asked)
+        return self._release(until)
+
+    def rest(self) -> list[ViewEvent]:
+        """All that is left, in order, for when nothing more is read."""
+        return self._release(None)
+
+    async def is_behind(self) -> bool:
+        """Return whether some history holds more than was read of it. Raises RPCError."""
+        opened = sorted(self._follower.open_histories)
+        lengths = await asyncio.gather(*map(self._length, opened))
+        return bool(self._behind(dict(zip(opened, lengths, strict=True))))
+
+    def _behind(self, lengths: Mapping[str, tuple[str, int] | None]) -> set[tuple[str, str]]:
+        """Return the workflows, with their runs, that were not read up to this run and length."""
+        told = ((name, *length) for name, length in lengths.items() if length is not None)
+        return {(name, run) for name, run, count in told if not self._follower.has_read(name, run, count)}
+
+    def _release(self, until: EventOrder | None) -> list[ViewEvent]:
+        ready = sorted(self._held, key=lambda event: event.order)
+        count = sum(until is None or event.order <= until for event in ready)
+        self._held = ready[count:]
+        return ready[:count]
+
+    async def _read_up_to_now(self) -> None:
+        """Wait until all that the histories held when this began was read, with the invocations begun by then."""
+        lengths = self._asked = {}
+        while self._follower.open_histories and not self.is_over:
+            new = sorted(self._follower.open_histories - lengths.keys())
+            lengths.update(zip(new, await asyncio.gather(*map(self._length, new)), strict=True))
+            behind = self._behind(lengths)
+            self._given_up &= behind
+            is_read = not behind - self._given_up
+            if self._follower.is_complete and is_read and not self._follower.open_histories - lengths.keys():
+                return
+            self._follower.moved.clear()
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._follower.moved.wait()
+
+    async def _length(self, workflow_id: str) -> tuple[str, int] | None:
+        """The newest run of a workflow, and how many events it has now; None where the server no longer knows it."""
+        try:
+            description = await self._client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if not is_missing(error):
+                raise
+            return None
+        return description.run_id, description.history_length

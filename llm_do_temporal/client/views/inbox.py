@@ -1,32 +1,119 @@
 """Inbox: questions that wait for people in all open runs, from one listing of the server alone.
 
-A run whose memo is encrypted with a key that is missing here is listed as locked, and does not hide the others.
+A run whose memo is encrypted with a key that is missing here is listed as locked, and does not hide the others. The
+server lists the newest runs first, but counts quickly: of very many, the time is searched by counting up to which some
+hundred of the oldest began.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any, TypeAlias
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import refuses_attributes
+from llm_do_temporal.client.connections import refuses_attributes
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.memos import KnownMemos, RunListing, asked_in_all, started_at
-from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
-from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, every_part, stamp
+from llm_do_temporal.client.views.server_list import (
+    ANSWERED_RUNS,
+    KnownMemos,
+    RunListing,
+    asked_in_all,
+    every_part,
+    stamp,
+    started_at,
+)
 from llm_do_temporal.client.views.tree import quoted
+from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from llm_do_temporal.messages.reviews import SUBMIT_TOOL
-from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.groups import CallGroup
 
+MOST_RUNS = 300
+"""Most runs in such a list: more questions than people answer before they look again."""
+FEWEST_RUNS = MOST_RUNS // 4
+"""Fewest runs in such a list, where there are more."""
+Count: TypeAlias = Callable[[datetime], Awaitable[int]]
+"""Counts the runs that wait and began after a time that the list begins with, and up to the given one."""
+_SPANS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=30), timedelta(days=10_000))
+_SKEW = timedelta(days=1)
+_MOMENT = timedelta(milliseconds=1)
+"""Runs that began so close to one another are not told apart."""
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
 _WAITING = f"{_OPEN} AND ({PENDING_ATTRIBUTE} > 0 OR {PENDING_ATTRIBUTE} IS NULL)"
 """A run has no such attribute if it was loaded before the namespace knew it; its memo tells."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """Time with which a list ends."""
+
+    until: datetime
+    is_crowded: bool
+    """Whether more runs than wanted began in the moment before it."""
+
+
+class OldestRuns:
+    """The oldest waiting runs. Remembers from one reading to the next up to when they began."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, _End] = {}
+        """The end of the list of at most so many runs."""
+        self._turn = asyncio.Lock()
+
+    async def find(self, count: Count, now: datetime, *, most: int, after: datetime | None = None) -> datetime:
+        """Return a time up to which at most so many runs began, and a quarter of that at least.
+
+        Where more began at one moment, the time is the end of that moment. There are more than `most` in all. The count
+        is of those that began after the time `after`; None: of all.
+        """
+        wanted = range(max(most // 4, 1), most + 1)
+        async with self._turn:
+            end = self._ends.get(most)
+            if end is None or not await _still_fits(end, count, after, wanted):
+                end = await _search(count, now, after, wanted)
+                self._ends[most] = end
+            return end.until
+
+
+async def _still_fits(end: _End, count: Count, after: datetime | None, wanted: range) -> bool:
+    if after is not None and end.until <= after:
+        return False
+    found = await count(end.until)
+    return found in wanted or (end.is_crowded and found >= wanted.stop)
+
+
+async def _search(count: Count, now: datetime, after: datetime | None, wanted: range) -> _End:
+    # The clock of the server is not the one here.
+    late, early = now + _SKEW, now
+    for span in _SPANS:
+        early = now - span
+        if after is not None and early <= after:
+            early = after
+            break
+        found = await count(early)
+        if found in wanted:
+            return _End(early, is_crowded=False)
+        if found < wanted.start:
+            break
+        late = early
+    while late - early > _MOMENT:
+        middle = early + (late - early) / 2
+        found = await count(middle)
+        if found in wanted:
+            return _End(middle, is_crowded=False)
+        if found < wanted.start:
+            early = middle
+        else:
+            late = middle
+    return _End(late, is_crowded=True)
 
 
 @dataclass(frozen=True)
@@ -60,6 +147,13 @@ class InboxEntry:
     """Group of questions that can be decided together; None for a question at a limit."""
     item: str = ""
     """Name of the batch's item that is worked on; empty in any other run."""
+
+    @classmethod
+    def of(cls, asked: PendingApprovalMemo | RequestApprovalInput, **more: Any) -> InboxEntry:
+        """Return the entry of a question: its own facts are those of `asked`, all others are in `more`."""
+        kind, names = type(asked), [one.name for one in fields(cls)]
+        own = [name for name in names if name in kind.model_fields or hasattr(kind, name)]
+        return cls(**{name: getattr(asked, name) for name in own} | more)
 
     @property
     def is_review(self) -> bool:
@@ -202,7 +296,9 @@ class _Reading:
         self.asking += bool(listed.pending)
         if listed.missing_key and listed.waiting != 0:
             self._locked.append(LockedRun.of(info, listed))
-        self._entries.extend(_entry(run, listed.begun, one) for one in listed.pending)
+        begun = listed.begun
+        facts = {"run": run, "run_worker": begun.worker, "started_by": begun.started_by}
+        self._entries += [InboxEntry.of(one, task=one.task or begun.task, **facts) for one in listed.pending]
         left_out = asked_in_all(info, listed) - len(listed.pending)
         if listed.pending and left_out > 0:
             self._crowded[run] = left_out
@@ -217,25 +313,3 @@ def _waiting(after: datetime | None, until: datetime | None) -> str:
     """Return the query of the runs that wait and began after one time, and up to another, in UTC; None: no bound."""
     bounds = ((">", after), ("<=", until))
     return _WAITING + "".join(f" AND StartTime {sign} '{stamp(time)}'" for sign, time in bounds if time is not None)
-
-
-def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:
-    return InboxEntry(
-        run=run,
-        run_worker=begun.worker,
-        started_by=begun.started_by,
-        id=one.id,
-        worker=one.worker,
-        path=one.path,
-        tool=one.tool,
-        summary=one.summary,
-        asked_at=one.asked_at,
-        deadline=one.deadline,
-        votes=one.votes,
-        quorum=one.quorum,
-        approvers=one.approvers,
-        task=one.task or begun.task,
-        digest=one.digest,
-        group=one.group,
-        item=one.item,
-    )

@@ -1,34 +1,29 @@
-"""Items of a batch and their outcomes, as the histories of its run tell them."""
+"""Items of a batch: their outcomes, as the histories of its run tell them, and how fast they end."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.failure.v1 import Failure
+from pydantic import TypeAdapter, ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.events import ending, read_start
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
+from llm_do_temporal.messages.batches import BatchItem, ItemCounts, ItemResult, item_of, item_path
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.models import cut_reason
-from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.views.run_view import RunView
 
 _OPEN = "not done"
-_CANCELLED = (
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
-)
-_TERMINATED = (
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT,
-)
+_RESULTS = TypeAdapter(tuple[ItemResult, ...])
+MOST_ROWS = 30
+"""Items that a summary lists; of more, those with no result."""
 
 
 @dataclass
@@ -47,6 +42,14 @@ class Item:
     usage: Usage = field(default_factory=Usage)
     """Usage of the item's worker and everything below it."""
 
+    @classmethod
+    def of(cls, given: BatchItem, number: int) -> Item:
+        """Return the item with this number, from 1, as it begins; one that cannot be used has failed."""
+        item = cls(given.name, item_path(number))
+        if given.unusable:
+            item.fail(UsageError.__name__, given.unusable)
+        return item
+
     @property
     def is_open(self) -> bool:
         """Whether the item has no outcome yet."""
@@ -54,35 +57,19 @@ class Item:
 
     def take_end(self, event: HistoryEvent) -> bool:
         """Take in how the item's workflow ended, by its own last event or by that of the run; False for any other."""
-        kind = event.event_type
-        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-            self._complete(event.workflow_execution_completed_event_attributes.result.payloads)
-        elif kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
-            self._complete(event.child_workflow_execution_completed_event_attributes.result.payloads)
-        elif kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            self._take_failure(event.workflow_execution_failed_event_attributes.failure)
-        elif kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
-            self._take_failure(event.child_workflow_execution_failed_event_attributes.failure.cause)
-        elif kind in _CANCELLED:
-            self.status = "cancelled"
-        elif kind in _TERMINATED:
-            self.fail("RunFailed", "it was terminated")
-        else:
+        end = ending(event)
+        if end is None:
             return False
+        if end.status == "failed":
+            code = end.failure.application_failure_info.type or "RunFailed"
+            self.fail(code, end.failure.message, end.told.get("next_step"))
+        elif end.status in ("completed", "cancelled"):
+            self.status = end.status
+        else:
+            self.fail("RunFailed", "it was terminated")
+        self.output, self.truncated = end.output, cut_reason(end.told.get("truncated"))
+        self.usage = end.usage or Usage()
         return True
-
-    def _complete(self, payloads: Sequence[Payload]) -> None:
-        result = first_object(payloads)
-        is_here = not any(map(is_kept_outside, payloads))
-        self.output = result.get("output") if is_here else KEPT_OUTSIDE
-        self.status, self.usage = "completed", _usage(result.get("usage"))
-        self.truncated = cut_reason(result.get("truncated"))
-
-    def _take_failure(self, failure: Failure) -> None:
-        told = first_object(failure.application_failure_info.details.payloads)
-        code = failure.application_failure_info.type or "RunFailed"
-        self.fail(code, failure.message, told.get("next_step"))
-        self.usage = _usage(told.get("usage"))
 
     def take_result(self, result: ItemResult) -> bool:
         """Take in the run's result for an item that never became a workflow; False where there is nothing new."""
@@ -139,25 +126,129 @@ def failed_items(items: Iterable[Item]) -> list[str]:
 
 def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:
     """The items of a run by the ids of their workflows; none for a run without a batch."""
-    given = first_object(started.workflow_execution_started_event_attributes.input.payloads)
-    batch = cast("dict[str, Any]", given.get("batch") or {})
-    items = cast("list[dict[str, Any]]", batch.get("items") or [])
-    paths = [item_path(number) for number in range(1, len(items) + 1)]
-    return {f"{run}/{path}": _item(path, item) for path, item in zip(paths, items, strict=True)}
+    batch = read_start(started.workflow_execution_started_event_attributes.input.payloads).batch
+    items = [Item.of(given, number) for number, given in enumerate(() if batch is None else batch.items, 1)]
+    return {f"{run}/{item.path}": item for item in items}
 
 
-def _item(path: str, given: dict[str, Any]) -> Item:
-    item, unusable = Item(str(given.get("name")), path), given.get("unusable")
-    if unusable:
-        item.fail(UsageError.__name__, str(unusable))
-    return item
+def results_of(completed: HistoryEvent) -> tuple[ItemResult, ...]:
+    """Return the outcomes of the items in the result of a completed run; none where they cannot be read."""
+    end = ending(completed)
+    try:
+        return () if end is None else _RESULTS.validate_python(end.told.get("items") or ())
+    except ValidationError:
+        return ()
 
 
-def results_of(completed: HistoryEvent) -> list[ItemResult]:
-    """Return the outcomes of the items in the result of a completed run."""
-    result = first_object(completed.workflow_execution_completed_event_attributes.result.payloads)
-    return [ItemResult.model_validate(one) for one in cast("list[Any]", result.get("items") or [])]
+@dataclass(frozen=True)
+class BatchProgress:
+    """Progress of a batch at one moment."""
+
+    counts: ItemCounts
+    ended: int
+    """Items with an outcome, whatever it is."""
+    elapsed: timedelta
+    """Time from the start of the run to its end, or to now."""
+    cost_usd: Decimal | None
+    is_open: bool
+    waiting: int
+    """Items whose questions wait for a person."""
+
+    @property
+    def per_minute(self) -> float | None:
+        """Items that ended in a minute, on average over the run; None before the first has."""
+        seconds = self.elapsed.total_seconds()
+        return self.ended * 60 / seconds if self.ended and seconds > 0 else None
+
+    @property
+    def left(self) -> timedelta | None:
+        """Time that the other items take at this rate; None where no rate is known, or the run has ended."""
+        if self.per_minute is None or not self.is_open:
+            return None
+        return timedelta(minutes=(self.counts.total - self.ended) / self.per_minute)
+
+    @property
+    def line(self) -> str:
+        """The progress in words, on one line."""
+        parts = [f"{self.ended}/{self.counts.total} items"]
+        if self.counts.failed:
+            parts.append(f"{self.counts.failed} failed")
+        if self.waiting:
+            parts.append(f"{self.waiting} waiting for a person")
+        if self.per_minute is not None:
+            parts.append(f"{self.per_minute:.1f} a minute")
+        if self.left is not None:
+            parts.append(f"about {_rough(self.left)} left")
+        if self.cost_usd is not None:
+            parts.append(_money(self.cost_usd))
+        return " · ".join(parts)
 
 
-def _usage(value: Any) -> Usage:
-    return Usage.model_validate(value or {})
+@dataclass(frozen=True)
+class ItemRow:
+    """Item of a batch as a summary lists it, in words."""
+
+    name: str
+    state: str
+    took: str
+    turns: str
+    tokens: str
+    cost: str
+    error: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table with the columns COLUMNS."""
+        return (self.name, self.state, self.took, self.turns, self.tokens, self.cost, self.error)
+
+
+COLUMNS = ("ITEM", "STATE", "TIME", "TURNS", "TOKENS", "COST", "ERROR")
+
+
+def progress_of(view: RunView, now: datetime) -> BatchProgress | None:
+    """Return the progress of a batch; None for any other run. `now` is UTC without a zone, as in histories."""
+    if view.counts is None:
+        return None
+    ended = sum(not item.is_open for item in view.items.values())
+    elapsed = timedelta() if view.started_at is None else (view.ended_at or now) - view.started_at
+    waiting = len({item_of(question.path) for question in view.pending})
+    return BatchProgress(view.counts, ended, elapsed, view.usage.cost_usd, view.status == "running", waiting)
+
+
+def item_rows(view: RunView) -> tuple[list[ItemRow], int]:
+    """Return the rows of a summary, and how many items are in none: of more than MOST_ROWS, those that completed."""
+    everything = list(view.items.items())
+    wanted = [(workflow_id, item) for workflow_id, item in everything if item.status != "completed"]
+    shown = everything if len(everything) <= MOST_ROWS else wanted[:MOST_ROWS]
+    return list(_rows(view, shown)), len(everything) - len(shown)
+
+
+def _rows(view: RunView, shown: list[tuple[str, Item]]) -> Iterator[ItemRow]:
+    for workflow_id, item in shown:
+        node = view.nodes.get(workflow_id)
+        begun, ended = (None, None) if node is None else (node.started_at, node.ended_at)
+        usage = item.usage if node is None else view.total_of(node)
+        tokens = usage.input_tokens + usage.output_tokens
+        yield ItemRow(
+            name=item.name,
+            state=item.status,
+            took="" if begun is None or ended is None else _rough(ended - begun),
+            turns=str(usage.requests) if usage.requests else "",
+            tokens=f"{tokens:,}" if tokens else "",
+            cost="" if usage.cost_usd is None else _money(usage.cost_usd),
+            error="" if item.error is None else str(item.error["message"]),
+        )
+
+
+def _money(amount: Decimal) -> str:
+    """Return an amount of US dollars; `free` for nothing."""
+    return f"${amount:,.4f}" if amount else "free"
+
+
+def _rough(time: timedelta) -> str:
+    """Return a length of time as people say it, like `45 s`, `4 min` or `2 h 10 min`."""
+    seconds = max(0, round(time.total_seconds()))
+    if seconds < 90:
+        return f"{seconds} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -21,26 +21,24 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing, translated
+from llm_do_temporal.client.connections import is_missing, translated
 from llm_do_temporal.client.views.items import with_counts
-from llm_do_temporal.client.views.memos import (
-    RunListing,
-    ended_at,
-    read_begun,
-    read_listing,
-    read_memo,
-    started_at,
-)
 from llm_do_temporal.client.views.server_list import (
     ANSWERED_RUNS,
     NEWEST_EXECUTION,
     NOT_OF_EVALUATIONS,
     OF_EVALUATIONS,
+    RunListing,
     attribute_of,
+    ended_at,
     every_part,
     no_part,
+    read_begun,
     read_given,
+    read_listing,
+    read_memo,
     stamp,
+    started_at,
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError

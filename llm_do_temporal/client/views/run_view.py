@@ -1,7 +1,8 @@
 """View of a run, computed from the histories of its workflows and from nothing else.
 
-A `Node` is one invocation. `Node.apply` takes one history event at a time, so the same code serves a live
-view, a view after the fact, and totals; it needs no worker service.
+A `Node` is one invocation. `Node.apply` takes one history event at a time, so the same code serves a live view, a view
+after the fact, and totals; it needs no worker service. `event_json` is the shape of `-o jsonl`, and of every door that
+passes events on.
 """
 
 from __future__ import annotations
@@ -11,20 +12,37 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.client.history.answers import model_names, spent_by
-from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
-from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, ignored_signal, news_at_invocation
-from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_in
-from llm_do_temporal.client.history.lacks import Lacks, warnings_of
-from llm_do_temporal.client.history.local_activities import local_effect
-from llm_do_temporal.client.history.origins import LookUps, ReusedStep, origin_of_turn
-from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message, shortened
-from llm_do_temporal.client.history.request_parts import RequestParts, asked_calls, failed_calls
+from llm_do_temporal.client.history.events import (
+    ENDS,
+    as_object,
+    failed_activity,
+    first_object,
+    local_effect,
+    read_message,
+    reason_in,
+    shortened,
+    summary_of,
+)
+from llm_do_temporal.client.history.invocations import (
+    Beginning,
+    Beginnings,
+    LackKind,
+    Lacks,
+    LookUps,
+    RequestParts,
+    ReusedStep,
+    asked_calls,
+    failed_calls,
+    model_names,
+    origin_of_turn,
+    spent_by,
+    warnings_of,
+)
+from llm_do_temporal.client.history.questions import DESK_ACTIVITIES, DeskNews, ignored_signal, news_at_invocation
 from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.messages.activities import COMMIT_CHANGES, REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
@@ -34,10 +52,14 @@ from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models import read_serving_id
+from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
 _MOST_CONFLICTS = 5
 """Conflicts of a commit that an event names."""
+EVENT_VERSION = 1
+RUN_ENDS = frozenset(f"run.{status.replace(' ', '_')}" for status in ENDS.values())
+"""Types of events that end a run. They have no number: who reads events gets the result instead."""
 
 
 class EventOrder(NamedTuple):
@@ -163,12 +185,11 @@ class Node:
         return [*told, self._say("call.anew", at, reason=found.note)] if found.note else told
 
     def _moved(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        kind = event.event_type
+        kind, lacks = event.event_type, self._missing.take(event)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            completed, lacks = self._activity_completed(event, at), self._lacks(self._missing.take(event), at)
-            return [*completed, *lacks, *self._lacks(self._missing.files(event), at, what="files")]
+            return [*self._activity_completed(event, at), *self._lacks(lacks, at)]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
@@ -176,10 +197,10 @@ class Node:
             return []
         failed = failed_activity(event)
         if failed is not None:
-            number, why = failed
-            return (
-                [self._say("activity.failed", at, what=self._done(number), error=why)] if number in self.doing else []
-            )
+            number, failure = failed
+            if number not in self.doing:
+                return []
+            return [self._say("activity.failed", at, what=self._done(number), error=reason_in(failure))]
         ignored = ignored_signal(event)
         if ignored is not None:
             self.ignored.append(ignored)
@@ -206,24 +227,23 @@ class Node:
         self.started_at = at
         self.path = str(given.get("path", ""))
         worker = given.get("worker")
-        self.worker = str(cast("dict[str, Any]", worker).get("name", "") if isinstance(worker, dict) else worker or "")
+        self.worker = str(as_object(worker).get("name", "") if isinstance(worker, dict) else worker or "")
         self.model = model_names(given)
         self.depth = int(given.get("depth") or 0)
         self.template = template_of(given)
         begins = self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)
-        return [begins, *self._lacks(warnings_of(worker), at)]
+        return [begins, *self._lacks([("tools", one) for one in warnings_of(worker)], at)]
 
-    def _lacks(self, missing: list[str], at: datetime, what: str = "tools") -> list[ViewEvent]:
-        self.without += missing
-        return [self._say(f"{what}.missing", at, reason=one) for one in missing]
+    def _lacks(self, missing: list[tuple[LackKind, str]], at: datetime) -> list[ViewEvent]:
+        self.without += [reason for _, reason in missing]
+        return [self._say(f"{kind}.missing", at, reason=reason) for kind, reason in missing]
 
     def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_scheduled_event_attributes
         name = attributes.activity_type.name
-        self._missing.take(event)
         if name in DESK_ACTIVITIES:
             return []
-        summary = _summary(event) or name
+        summary = summary_of(event) or name
         self.doing[event.event_id] = summary
         told = [self._say("call.failed", at, **failed) for failed in failed_calls(self._requests.take(event))]
         if name == COMMIT_CHANGES.name:
@@ -294,7 +314,7 @@ class Node:
         if news.kind == "withdrawn":
             return []
         summary = self.waiting.pop(str(message.get("key", "")), "")
-        verdict = cast("dict[str, Any]", message.get("verdict") or {})
+        verdict = as_object(message.get("verdict"))
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
         if verdict.get("door") == "script" and verdict.get("granted_by"):
             shown["source"] = verdict["granted_by"]
@@ -307,7 +327,9 @@ class Node:
     def _asked(self, request: dict[str, Any], at: datetime) -> list[ViewEvent]:
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
         self.waiting[key], self.asked_at[key] = summary, at
-        shown = {"digest": _digest(request), "reason": request.get("reason"), "args": shortened(request.get("args"))}
+        asked = read_message(RequestApprovalInput, request)
+        digest = None if asked is None else asked.digest or None
+        shown = {"digest": digest, "reason": request.get("reason"), "args": shortened(request.get("args"))}
         if request.get("again"):
             shown["again"] = str(request["again"])
         return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, **shown)]
@@ -415,10 +437,8 @@ def item_event(item: Item, at: datetime) -> ViewEvent:
 
 def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the template that an invocation's input, or its memo, names; None where it was made from a worker."""
-    try:
-        return CalledTemplate.model_validate(invocation.get("template")).model_dump()
-    except ValidationError:
-        return None
+    called = read_message(CalledTemplate, invocation.get("template"))
+    return None if called is None else called.model_dump()
 
 
 def _commit_note(result: Sequence[Payload]) -> str:
@@ -432,13 +452,13 @@ def _commit_note(result: Sequence[Payload]) -> str:
     return f"not made: {conflicts}" if conflicts else f"commit {made.commit[:12]}"
 
 
-def _digest(request: dict[str, Any]) -> str | None:
-    try:
-        return RequestApprovalInput.model_validate(request).digest or None
-    except ValueError:
-        return None
+def event_time(at: datetime) -> str:
+    """Return a time in UTC as events have it, like `2026-11-01T08:30:00.125Z`."""
+    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _summary(event: HistoryEvent) -> str:
-    data = event.user_metadata.summary
-    return str(decode_json(data) or "") if data.data else ""
+def event_json(event: ViewEvent, seq: int) -> dict[str, Any]:
+    """Return the event as JSON, with its number among the events of its run, the first of which is 1."""
+    fixed = {"ts": event_time(event.at), "type": event.type, "path": event.path}
+    shown = {"v": EVENT_VERSION, "seq": seq} | fixed
+    return shown | {name: without_keys(value) for name, value in event.data.items() if name not in shown}

@@ -1,28 +1,46 @@
 """Transcript of one invocation, read from its history and from nothing else: no worker service is needed.
 
-A `Transcriber` takes one history event at a time and returns the entries that it adds. A workflow that was
-continued as new has one history for each part of its conversation, of about a hundred turns; `read_page` reads one of
-them, the newest first, so a conversation of thousands of turns opens as quickly as a short one.
+A `Transcriber` takes one history event at a time and returns the entries that it adds. A workflow that was continued as
+new has one history for each part of its conversation, of about a hundred turns; `read_page` reads one of them, the
+newest first, so a conversation of thousands of turns opens as quickly as a short one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, cast
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError
 
-from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
-from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
-from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.origins import CallOrigins, origin_of_turn
-from llm_do_temporal.client.history.payloads import first_object
-from llm_do_temporal.client.history.request_parts import RequestParts, is_failed, is_result
+from llm_do_temporal.client.connections import is_missing
+from llm_do_temporal.client.history.events import (
+    ENDS,
+    Ending,
+    as_object,
+    ending,
+    failed_activity,
+    first_object,
+    read_chain,
+    read_events,
+    read_first,
+)
+from llm_do_temporal.client.history.invocations import (
+    Beginning,
+    Beginnings,
+    CallOrigins,
+    RequestParts,
+    is_failed,
+    is_result,
+    origin_of_turn,
+)
+from llm_do_temporal.client.history.questions import DeskNews, news_at_invocation
 from llm_do_temporal.client.views.run_view import template_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
@@ -47,6 +65,8 @@ EntryKind = Literal[
     "error",
     "end",
 ]
+ENOUGH_TURNS = 20
+"""Least number of turns in the part that is opened first, where there are so many."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +143,14 @@ class Transcriber:
             return self._scheduled(event)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._answered(event)
-        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-            failed = event.activity_task_failed_event_attributes
-            return self._turn_failed(event, failed.scheduled_event_id, failed.failure.message)
-        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-            timed_out = event.activity_task_timed_out_event_attributes
-            return self._turn_failed(event, timed_out.scheduled_event_id, "the turn took too long")
+        failed = failed_activity(event)
+        if failed is not None:
+            return self._turn_failed(event, *failed)
         news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
         if news is not None:
             return self._news(news, event)
-        return self._ended(event) if kind in ENDS else []
+        end = ending(event) if kind in ENDS else None
+        return [] if end is None else self._ended(end, event)
 
     def _entry(self, kind: EntryKind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
         return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
@@ -147,8 +165,7 @@ class Transcriber:
             self.turn = _turns_before(begun.continued)
             return []
         given = begun.given
-        worker = given.get("worker")
-        instructions = cast("dict[str, Any]", worker).get("instructions") if isinstance(worker, dict) else None
+        instructions = as_object(given.get("worker")).get("instructions")
         prompt = KEPT_OUTSIDE if begun.is_outside else str(given.get("prompt") or "")
         files = tuple(_attached(one) for one in cast("list[dict[str, Any]]", given.get("attachments") or []))
         entries = [self._entry("prompt", event, prompt, value=given.get("input"), files=files)]
@@ -192,7 +209,7 @@ class Transcriber:
         response = first_object(attributes.result.payloads)
         self._origins.answered(response)
         said = [entry for part in parts_of(response) if (entry := self._answer(part, event)) is not None]
-        if _is_outside(attributes.result.payloads):
+        if any(map(is_kept_outside, attributes.result.payloads)):
             said = [self._entry("text", event, KEPT_OUTSIDE)]
         spent = _spent(response) | {"seconds": (event.event_time.ToDatetime(UTC) - asked).total_seconds()}
         origin = origin_of_turn(response)
@@ -211,8 +228,11 @@ class Transcriber:
         value, files = _content(part.get("content"))
         return self._entry("result", event, name=name, call=call, value=value, files=files)
 
-    def _turn_failed(self, event: HistoryEvent, scheduled: int, message: str) -> list[Entry]:
-        return [] if self._asked.pop(scheduled, None) is None else [self._entry("error", event, message)]
+    def _turn_failed(self, event: HistoryEvent, scheduled: int, failure: Failure) -> list[Entry]:
+        if self._asked.pop(scheduled, None) is None or event.HasField("activity_task_canceled_event_attributes"):
+            return []
+        is_late = event.HasField("activity_task_timed_out_event_attributes")
+        return [self._entry("error", event, "the turn took too long" if is_late else failure.message)]
 
     def _news(self, news: DeskNews, event: HistoryEvent) -> list[Entry]:
         if news.kind == "asked":
@@ -227,7 +247,7 @@ class Transcriber:
         return self._entry("question", event, summary, name=tool, call=key, value=asked.get("args"), details=shown)
 
     def _decision(self, delivered: dict[str, Any], event: HistoryEvent) -> Entry:
-        verdict = cast("dict[str, Any]", delivered.get("verdict") or {})
+        verdict = as_object(delivered.get("verdict"))
         shown = {"id": delivered.get("id"), "door": verdict.get("door"), "args": None}
         if verdict.get("door") == "script" and verdict.get("granted_by"):
             shown["source"] = verdict["granted_by"]
@@ -237,25 +257,22 @@ class Transcriber:
         key = str(delivered.get("key") or "")
         return self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)
 
-    def _ended(self, event: HistoryEvent) -> list[Entry]:
-        failure = event.workflow_execution_failed_event_attributes.failure
+    def _ended(self, end: Ending, event: HistoryEvent) -> list[Entry]:
         entries: list[Entry] = []
-        if failure.message:
-            told = first_object(failure.application_failure_info.details.payloads)
-            entries = [self._entry("error", event, failure.message, details={"next_step": told.get("next_step")})]
-        result = event.workflow_execution_completed_event_attributes.result.payloads
-        output = KEPT_OUTSIDE if _is_outside(result) else first_object(result).get("output")
-        return [*entries, self._entry("end", event, ENDS[event.event_type], value=output)]
+        if end.failure.message:
+            shown = {"next_step": end.told.get("next_step")}
+            entries = [self._entry("error", event, end.failure.message, details=shown)]
+        return [*entries, self._entry("end", event, end.status, value=end.output)]
 
 
 def _turns_before(continued: Mapping[str, Any]) -> int:
     """The turns that an invocation itself had had when its workflow was continued as new."""
-    spent, below = (cast("dict[str, Any]", continued.get(name) or {}) for name in ("usage", "below"))
+    spent, below = (as_object(continued.get(name)) for name in ("usage", "below"))
     return int(spent.get("requests") or 0) - int(below.get("requests") or 0)
 
 
 def _spent(response: Mapping[str, Any]) -> dict[str, Any]:
-    usage = cast("dict[str, Any]", response.get("usage") or {})
+    usage = as_object(response.get("usage"))
     cost = usage.get("cost")
     return {
         "input_tokens": int(usage.get("input_tokens") or 0),
@@ -288,5 +305,77 @@ def _attached(given: Mapping[str, Any]) -> File:
     return File(str(given.get("path")), str(given.get("media_type")), str(given.get("sha256")), given.get("bytes"))
 
 
-def _is_outside(payloads: Sequence[Payload]) -> bool:
-    return any(map(is_kept_outside, payloads))
+@dataclass(frozen=True)
+class Page:
+    """A part of the conversation of one invocation."""
+
+    entries: tuple[Entry, ...]
+    before: str | None
+    """The run of the workflow that holds the part before this one; None: this is the beginning."""
+    run_id: str
+    """The run of the workflow in which the last entry stands."""
+    last_event: int
+    """Id of the last event that was read in the history of that run."""
+    has_begun: bool = True
+    """Whether an invocation has begun: in the workflow of a run none has before its worker is loaded, or ever has if it
+    is a batch."""
+
+
+async def read_page(client: Client, workflow_id: str, run_id: str | None = None) -> Page:
+    """The part of a conversation that is the history of one run of its workflow; None: the newest. Raises RPCError."""
+    transcriber, entries, last = Transcriber(), list[Entry](), 0
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    async for event in read_events(handle, wait=False, converter=client.data_converter):
+        entries += transcriber.apply(event)
+        last = event.event_id
+    return Page(tuple(entries), transcriber.before, run_id or transcriber.run_id, last, transcriber.has_begun)
+
+
+async def read_newest(client: Client, workflow_id: str, *, turns: int = ENOUGH_TURNS) -> Page:
+    """The newest part of a conversation, and those before it until there are so many turns. Raises RPCError."""
+    page = await read_page(client, workflow_id)
+    while page.before is not None and sum(entry.kind == "turn" for entry in page.entries) < turns:
+        earlier = await read_page(client, workflow_id, page.before)
+        page = Page((*earlier.entries, *page.entries), earlier.before, page.run_id, page.last_event)
+    return page
+
+
+async def read_on(client: Client, workflow_id: str, run_id: str, after: int) -> Page:
+    """Return the part of a conversation after this event of this run of its workflow. Raises RPCError."""
+    transcriber, entries, last = Transcriber(), list[Entry](), after
+    async for event in read_chain(client, workflow_id, run_id, wait=False):
+        told = transcriber.apply(event)
+        if transcriber.run_id != run_id or event.event_id > after:
+            entries += told
+            last = event.event_id
+    return Page(tuple(entries), transcriber.before, transcriber.run_id or run_id, last)
+
+
+async def read_transcript(client: Client, workflow_id: str, *, from_turn: int = 0) -> AsyncIterator[Entry]:
+    """The conversation of an invocation from this turn on, in order. Raises RPCError."""
+    transcriber = Transcriber()
+    async for event in read_chain(client, workflow_id, await _run_of(client, workflow_id, from_turn), wait=False):
+        for entry in transcriber.apply(event):
+            if entry.turn >= from_turn:
+                yield entry
+
+
+async def read_part_with(client: Client, workflow_id: str, turn: int) -> Page:
+    """The part of a conversation that has this turn in it, or the newest one. Raises RPCError."""
+    return await read_page(client, workflow_id, await _run_of(client, workflow_id, turn))
+
+
+async def _run_of(client: Client, workflow_id: str, turn: int) -> str | None:
+    """The run of the workflow that has this turn, or the earliest that is still kept."""
+    run_id = later = None
+    while True:
+        begun = Transcriber()
+        try:
+            begun.apply(await read_first(client, workflow_id, run_id))
+        except RPCError as error:
+            if not is_missing(error) or later is None:
+                raise
+            return later
+        if begun.before is None or begun.turn < turn:
+            return begun.run_id
+        later, run_id = begun.run_id, begun.before

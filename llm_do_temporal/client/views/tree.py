@@ -11,17 +11,16 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.history.beginnings import Beginnings, told_in
-from llm_do_temporal.client.history.events import put_back, read_events
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.connections import is_missing
+from llm_do_temporal.client.history.events import as_object, callee_of, ending, first_object, put_back, read_events
+from llm_do_temporal.client.history.invocations import Beginnings, told_in
 from llm_do_temporal.client.views.run_view import Node, template_of
 from llm_do_temporal.client.views.server_list import every_part
 from llm_do_temporal.messages.base import ENTRY_PATH
@@ -162,14 +161,13 @@ class Accounts:
             event = await anext(events, None)
         if event is not None:
             await put_back(event, self._client.data_converter)
-        told = None if event is None else _usage_at_end(event)
-        if event is None or told is None:
+        end = None if event is None else ending(event)
+        if end is None or end.usage is None:
             return None
-        waits = _told_at_end(event).get("waited")
-        error = event.workflow_execution_failed_event_attributes.failure.message
-        own = None if branch.children or not branch.path else told
+        waits = end.told.get("waited")
+        own = None if branch.children or not branch.path else end.usage
         waited = Waits.model_validate(waits) if isinstance(waits, dict) else None
-        return Spent(own=own, total=told, error=error, waited=waited)
+        return Spent(own=own, total=end.usage, error=end.failure.message, waited=waited)
 
     async def _from_history(self, branch: Branch) -> Spent:
         """Return the facts in the last history of an invocation, and those of the invocations that it waits for."""
@@ -185,17 +183,16 @@ class Accounts:
                 elif event.HasField("workflow_execution_started_event_attributes"):
                     before = below = _carried_by_batch(event)
                 node.apply(event)
-                ended = _callee_ended(event)
-                if ended is not None:
-                    spent.children[ended[0]] = ended[1]
-                end = event
+                callee, told = callee_of(event), ending(event)
+                if callee and told is not None and told.usage is not None:
+                    spent.children[callee] = told.usage
+                end = None if callee else told
         spent.own = _minus(before, below).plus(node.usage)
         spent.total = before.plus(node.usage)
         for usage in spent.children.values():
             spent.total = spent.total.plus(usage)
-        told = _usage_at_end(end) if end is not None else None
-        if told is not None:
-            spent.total = told
+        if end is not None and end.usage is not None:
+            spent.total = end.usage
         elif branch.is_open:
             await self._add_open(branch, spent)
         spent.doing, spent.waiting = tuple(node.doing.values()), tuple(node.waiting.values())
@@ -244,47 +241,17 @@ def _order(path: str) -> list[tuple[str, int]]:
     return found
 
 
-def _usage_at_end(event: HistoryEvent) -> Usage | None:
-    """Return the usage of an invocation and all below it from its last event; None where that does not tell."""
-    return _usage(_told_at_end(event))
-
-
-def _told_at_end(event: HistoryEvent) -> dict[str, Any]:
-    """Return the result in the last event of a workflow, or the details of its failure."""
-    if event.HasField("workflow_execution_completed_event_attributes"):
-        return first_object(event.workflow_execution_completed_event_attributes.result.payloads)
-    failure = event.workflow_execution_failed_event_attributes.failure
-    return first_object(failure.application_failure_info.details.payloads)
-
-
-def _callee_ended(event: HistoryEvent) -> tuple[str, Usage] | None:
-    """Return the callee that this event of its caller says has ended, and its usage; None for other events."""
-    if event.HasField("child_workflow_execution_completed_event_attributes"):
-        done = event.child_workflow_execution_completed_event_attributes
-        usage = _usage(first_object(done.result.payloads))
-        return None if usage is None else (done.workflow_execution.workflow_id, usage)
-    failed = event.child_workflow_execution_failed_event_attributes
-    usage = _usage(first_object(failed.failure.cause.application_failure_info.details.payloads))
-    return None if usage is None else (failed.workflow_execution.workflow_id, usage)
-
-
-def _usage(told: dict[str, Any]) -> Usage | None:
-    given = told.get("usage")
-    return Usage.model_validate(given) if isinstance(given, dict) else None
-
-
 def _carried_by_batch(started: HistoryEvent) -> Usage:
     """Return the usage of a batch's items before this run of its workflow; none where it has no batch."""
-    value: Any = first_object(started.workflow_execution_started_event_attributes.input.payloads)
+    value = first_object(started.workflow_execution_started_event_attributes.input.payloads)
     for name in ("continued", "batch", "usage"):
-        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-    return Usage.model_validate(value or {})
+        value = as_object(value.get(name))
+    return Usage.model_validate(value)
 
 
 def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
     """Return the usage of an invocation before this run of its workflow: in all, and by callees."""
-    spending = cast("dict[str, Any]", continued.get("spending") or {})
-    usage = cast("dict[str, Any]", continued.get("usage") or {})
+    spending, usage = as_object(continued.get("spending")), as_object(continued.get("usage"))
     before = Usage(
         requests=int(usage.get("requests") or 0),
         tool_calls=int(continued.get("tool_calls") or 0),

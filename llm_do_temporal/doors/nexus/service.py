@@ -18,7 +18,7 @@ from temporalio import nexus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.start_options import start_options
+from llm_do_temporal.client.client import start_options
 from llm_do_temporal.doors.principal import NEXUS_PREFIX, Principal, TokenScope, check_named_person
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start

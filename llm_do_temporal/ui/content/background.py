@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient, Question
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.views.memos import read_begun
-from llm_do_temporal.client.views.transcript_pages import read_newest
-from llm_do_temporal.client.views.transcripts import Entry
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.views.server_list import read_begun
+from llm_do_temporal.client.views.transcripts import Entry, read_newest
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.ui.content.urls import invocation_address

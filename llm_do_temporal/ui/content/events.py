@@ -11,7 +11,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.views.live_text import tail_in
+from llm_do_temporal.client.views.pending_work import tail_in
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, Question
-from llm_do_temporal.client.groups import QuestionGroup
-from llm_do_temporal.client.open_questions import read_readable
+from llm_do_temporal.client.open_questions import QuestionGroup, read_readable
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.ui.content.call_parts import parts_of
 from llm_do_temporal.ui.content.documents.shown_part import ShownPart, shown_parts

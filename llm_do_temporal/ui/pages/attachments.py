@@ -16,9 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.record.files import read_files, written_bytes
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.record.facts import read_facts, read_files, written_bytes
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed, LlmDoError

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient
 from llm_do_temporal.client.decisions import Fate, counted
-from llm_do_temporal.client.groups import QuestionGroup, grouped, read_group, read_run
+from llm_do_temporal.client.open_questions import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.ui.bulk_decisions import BulkDecision, BulkDecisions
 from llm_do_temporal.ui.content.group_tables import read_tables

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.groups import alone, grouped
+from llm_do_temporal.client.open_questions import alone, grouped
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.ui.content.last_answer import answered_last
 from llm_do_temporal.ui.content.renderer import render

@@ -11,11 +11,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.views.live_text import read_tail
+from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.views.pending_work import read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run
-from llm_do_temporal.client.views.transcript_pages import Page, read_newest, read_on, read_page, read_part_with
-from llm_do_temporal.client.views.transcripts import Entry
+from llm_do_temporal.client.views.transcripts import Entry, Page, read_newest, read_on, read_page, read_part_with
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.ui.content.documents.words import as_read

@@ -16,12 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient, Question
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.record.results import read_results, results_csv
-from llm_do_temporal.client.record.tables import BOM
+from llm_do_temporal.client.record.results import BOM, read_results, results_csv
 from llm_do_temporal.client.record.tracks import Track, Tracks
-from llm_do_temporal.client.views.live_text import Tail, read_tail
+from llm_do_temporal.client.views.pending_work import Tail, read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError

@@ -20,8 +20,8 @@ from llm_do_temporal.telemetry.contents import (
     new_messages,
     output_message,
     request_messages,
+    turn_shape,
 )
-from llm_do_temporal.telemetry.shapes import turn_shape
 from llm_do_temporal.telemetry.spans import shows_content, span, tell, will_tell
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
 

@@ -1,6 +1,6 @@
 """The spans of a run: of itself, its invocations, their turns, tool calls and approvals.
 
-Owns their attributes beside their shapes (`telemetry.shapes`), by the GenAI conventions of OpenTelemetry where there
+Owns their attributes beside their shapes (`telemetry.contents`), by the GenAI conventions of OpenTelemetry where there
 are any. Content (prompts, arguments, results) is recorded only where that is configured.
 """
 
@@ -17,8 +17,14 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.models import full_name, models_of
-from llm_do_temporal.telemetry.contents import as_text, scrubbed
-from llm_do_temporal.telemetry.shapes import approval_shape, invocation_shape, run_shape, tool_shape
+from llm_do_temporal.telemetry.contents import (
+    approval_shape,
+    as_text,
+    invocation_shape,
+    run_shape,
+    scrubbed,
+    tool_shape,
+)
 from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
 
 _NAME_CHARS = 100

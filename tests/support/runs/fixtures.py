@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client.connection import executions
+from llm_do_temporal.client import connections as executions
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Script
 from tests.support.providers.provider import FakeProvider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from llm_do_temporal.client.views.live_text import Tail, tails
+from llm_do_temporal.client.views.pending_work import Tail, tails
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 

@@ -9,8 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from llm_do_temporal.cli.reports.difference import difference_json, difference_lines, side_by_side
-from llm_do_temporal.client.differences.account import FileAccount, InvocationAccount, RunAccount, ToldTurn
-from llm_do_temporal.client.differences.comparison import compare
+from llm_do_temporal.client.differences.comparison import FileAccount, InvocationAccount, RunAccount, ToldTurn, compare
 from llm_do_temporal.client.differences.reader import ComparedFile, ReadDifference
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.policy.layers.layer import file_node

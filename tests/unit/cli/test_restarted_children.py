@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded.restarts import MOST_FAILURES, STEADY_SECONDS, Restarts
+from llm_do_temporal.client.embedded.host import MOST_FAILURES, STEADY_SECONDS, Restarts
 from llm_do_temporal.errors import DefinitionError, UsageError
 
 

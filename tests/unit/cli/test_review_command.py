@@ -18,7 +18,7 @@ from llm_do_temporal.cli import decisions, session
 from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.commands.reviews import review as command
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
-from llm_do_temporal.client.groups import QuestionGroup, alone
+from llm_do_temporal.client.open_questions import QuestionGroup, alone
 from llm_do_temporal.client.reviews.desk import read_patch
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry

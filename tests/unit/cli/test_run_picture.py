@@ -4,7 +4,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from llm_do_temporal.cli.terminal.run_picture import render_run
-from llm_do_temporal.client.views.live_text import Tail
+from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
 from tests.support.workflow.moments import START, after
 

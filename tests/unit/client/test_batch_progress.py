@@ -1,18 +1,29 @@
-"""How far a batch is, how fast it goes, and what became of each item."""
+"""Batches: their progress, their counts, and the ends of their items."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any, cast
 
 import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.contrib.pydantic import pydantic_data_converter
 
+from llm_do_temporal.cli.output import counts_json
 from llm_do_temporal.cli.terminal.batch_lines import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
-from llm_do_temporal.client.batch_progress import MOST_ROWS, progress_of
-from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.cli.terminal.run_picture import totals_line
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.items import MOST_ROWS, Item, counts_of, progress_of, with_counts
 from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.messages.batches import Batch, BatchItem, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, StartRunInput
 from tests.support.workflow.moments import START, after
 
 
@@ -147,3 +158,109 @@ def test_what_costs_nothing_is_free() -> None:
     progress = progress_of(view, after(10))
     assert progress is not None
     assert progress.line.endswith(" · free")
+
+
+@pytest.mark.parametrize(
+    ("state", "counts", "shown"),
+    [
+        ("completed", ItemCounts(total=4, completed=3, failed=1), "completed, 1 of 4 failed"),
+        ("completed", ItemCounts(total=4, completed=0, failed=4), "completed, 4 of 4 failed"),
+        ("completed", ItemCounts(total=4, completed=4), "completed, 4 of 4 done"),
+        ("running", ItemCounts(total=4), "running, 4 items"),
+        ("running", ItemCounts(total=1), "running, 1 item"),
+        ("running", ItemCounts(total=4, completed=2), "running, 2 of 4 done"),
+        ("cancelled", ItemCounts(total=4, completed=2, failed=1), "cancelled, 2 of 4 done, 1 failed"),
+        ("failed", ItemCounts(total=4, completed=0), "failed, 0 of 4 done"),  # at a limit of the run
+        ("completed", None, "completed"),  # no batch
+    ],
+)
+def test_a_state_is_told_with_its_counts(state: str, counts: ItemCounts | None, shown: str) -> None:
+    assert with_counts(state, counts) == shown
+
+
+def test_counts_of_a_workflow_are_those_of_its_results() -> None:
+    batch = Batch(items=tuple(BatchItem(name=name) for name in "abc"))
+    done = [ItemResult(name="a", status="completed"), ItemResult(name="b", status="failed")]
+    assert ItemCounts.of(batch, done) == ItemCounts(total=3, completed=1, failed=1)
+
+
+def test_the_memo_of_a_batch_has_the_number_of_its_items_from_the_start() -> None:
+    batch = Batch(items=tuple(BatchItem(name=name) for name in "abc"))
+    assert RunMemo.of(StartRunInput(worker="w", batch=batch)).items == ItemCounts(total=3)
+    assert "items" not in RunMemo.of(StartRunInput(worker="w")).model_dump(mode="json")
+
+
+def items(*statuses: str) -> list[Item]:
+    return [Item(f"{number}.pdf", f"main/item-{number}", status) for number, status in enumerate(statuses, 1)]
+
+
+@pytest.mark.parametrize(
+    ("status", "failed"),
+    [
+        ("completed", 2),  # somebody has cancelled one item by itself
+        ("cancelled", 1),
+    ],
+)
+def test_what_has_no_result_has_failed_once_the_run_has_completed(status: str, failed: int) -> None:
+    found = counts_of(items("completed", "failed", "cancelled"), status)
+    assert found == ItemCounts(total=3, completed=1, failed=failed)
+
+
+def test_a_run_without_items_has_no_counts() -> None:
+    assert counts_of([], "completed") is None
+    assert counts_json(None) == {}
+
+
+def test_counts_as_json_say_how_many_were_not_done() -> None:
+    shown = {"total": 4, "completed": 2, "failed": 1, "not_done": 1}
+    assert counts_json(ItemCounts(total=4, completed=2, failed=1)) == {"item_counts": shown}
+    assert counts_json(ItemCounts(total=4)) == {"item_counts": {"total": 4}}
+
+
+def test_the_picture_of_a_batch_tells_the_counts() -> None:
+    view = RunView("r", status="completed", started_at=START, ended_at=START)
+    view.items = {item.path: item for item in items("completed", "failed")}
+    assert totals_line(view, START).startswith("completed, 1 of 2 failed · ")
+
+
+@dataclass(frozen=True)
+class Histories:
+    """A server that has these histories, by the ids of their workflows."""
+
+    told: Mapping[str, Sequence[HistoryEvent]]
+    events: Sequence[HistoryEvent] = ()
+    data_converter = pydantic_data_converter
+
+    def get_workflow_handle(self, workflow_id: str, **_: object) -> Histories:
+        """See Client."""
+        return Histories(self.told, self.told[workflow_id])
+
+    async def fetch_history_events(self, **_: object) -> AsyncIterator[HistoryEvent]:
+        """See WorkflowHandle."""
+        for event in self.events:
+            yield event
+
+
+def payloads(value: object) -> Sequence[Payload]:
+    return pydantic_data_converter.payload_converter.to_payloads([value])
+
+
+async def test_an_item_is_done_when_it_is_and_not_when_one_of_its_callees_is() -> None:
+    begun = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+    started = begun.workflow_execution_started_event_attributes
+    started.workflow_type.name = RUN_WORKFLOW
+    started.input.payloads.extend(payloads(StartRunInput(worker="w", batch=Batch(items=(BatchItem(name="a"),)))))
+    child = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
+    child.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id = "r/main/item-1"
+    item = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+    item.workflow_execution_started_event_attributes.workflow_type.name = "LlmDoWorker"
+    callee = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED)
+    done = callee.child_workflow_execution_completed_event_attributes
+    done.workflow_execution.workflow_id = "r/main/item-1/callee-1"
+    done.result.payloads.extend(payloads({"output": "the callee's"}))
+    end = HistoryEvent(event_id=3, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)
+    end.workflow_execution_completed_event_attributes.result.payloads.extend(payloads({"output": "its own"}))
+
+    server = cast("Any", Histories({"r": (begun, child), "r/main/item-1": (item, callee, end)}))
+    told = [event async for event in Follower(server, "r", wait=False).events() if event.type.startswith("item.")]
+    assert [(event.type, event.data["output"]) for event in told] == [("item.completed", "its own")]

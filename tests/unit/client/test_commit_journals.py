@@ -13,7 +13,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.maintenance.commits import discard_commits, examine_commits, workflow_of
+from llm_do_temporal.client.maintenance.doctor import examine_commits
+from llm_do_temporal.client.maintenance.gc import discard_commits, workflow_of
 from llm_do_temporal.errors import ConnectionFailed
 from llm_do_temporal.policy.layers.layer import folder_node
 from llm_do_temporal.policy.layers.merge import CommitStep, StepKind

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 from temporalio.client import Client, TLSConfig
 
-from llm_do_temporal.client.connection.connect import Connection, connect, connect_config, connect_embedded
+from llm_do_temporal.client.connections import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.messages.approvals import Approval, RequestApprovalInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import PendingApprovalMemo, StartRunInput

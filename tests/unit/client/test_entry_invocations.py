@@ -12,11 +12,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
-from llm_do_temporal.client.history.desk_news import news_at_desk, news_at_invocation
-from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.local_activities import local_effect
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.events import ENDS, first_object, local_effect
+from llm_do_temporal.client.history.invocations import Beginning, Beginnings
+from llm_do_temporal.client.history.questions import news_at_desk, news_at_invocation
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import Node
 from llm_do_temporal.client.views.transcripts import Transcriber

@@ -1,15 +1,22 @@
-"""Names of variables that open runs need: noted at a start, looked for by later commands, and forgotten at the end."""
+"""The embedded server: variables that open runs need, and other accounts of the machine."""
 
 from __future__ import annotations
 
+import pwd
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded.needed_keys import forget_needed, lacking, remember_needed
-from llm_do_temporal.client.embedded.server import state_folder
+from llm_do_temporal.client.embedded.server import (
+    forget_needed,
+    lacking,
+    logins_in_words,
+    other_logins,
+    remember_needed,
+    state_folder,
+)
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.messages.runs import StartRunInput
 
@@ -88,3 +95,25 @@ def test_runs_that_begin_side_by_side_lose_no_name_of_each_other(
     for name in keys.values():
         monkeypatch.delenv(name)
     assert lacking(workshop) == sorted(keys.values())
+
+
+def account(name: str, uid: int, shell: str = "/bin/bash") -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", uid, uid, "", f"/home/{name}", shell))
+
+
+def test_people_count_and_the_system_and_oneself_do_not() -> None:
+    listed = [
+        account("root", 0),
+        account("www", 33, "/usr/sbin/nologin"),
+        account("ada", 1000),
+        account("eve", 1002, "/usr/bin/zsh"),
+        account("bob", 1001),
+        account("gone", 1003, "/bin/false"),
+        account("nobody", 65534),
+    ]
+    assert other_logins(listed, uid=1000) == ["bob", "eve"]
+    assert other_logins(listed[:3], uid=1000) == []
+
+
+def test_many_are_counted_and_some_named() -> None:
+    assert logins_in_words([f"user{number}" for number in range(7)]) == "user0, user1, user2, user3, user4 and 2 more"

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.record.facts import RunFacts, Story
 from llm_do_temporal.client.record.tracks import TrackPart, track_of
+from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from tests.support.runs.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"
+ITEMS = (BatchItem(name="a.pdf"), BatchItem(name="b.pdf", unusable="the file 'b.pdf' is empty"))
 
 
 def part_of(name: str) -> TrackPart:
@@ -79,3 +81,20 @@ def test_the_files_of_a_whole_tree_are_told_by_who_wrote_them() -> None:
     assert len(story.files) == 5
     assert {file.by for file in story.files} == {"main"}
     assert all(file.place.path.startswith("/evaluations/") for file in story.files)
+
+
+def test_an_open_batch_names_the_items_that_cannot_be_done() -> None:
+    assert RunFacts(items=ITEMS).failures == (("b.pdf", "the file 'b.pdf' is empty"),)
+
+
+def test_a_batch_that_has_ended_names_all_that_failed_with_the_reason() -> None:
+    outcomes = (
+        ItemResult(name="a.pdf", status="failed", code="ModelFailed", message="no answer"),
+        ItemResult(name="b.pdf", status="failed"),
+        ItemResult(name="c.pdf", status="completed"),
+    )
+    assert RunFacts(items=ITEMS, outcomes=outcomes).failures == (("a.pdf", "no answer"), ("b.pdf", ""))
+
+
+def test_a_run_without_a_batch_has_no_items_that_failed() -> None:
+    assert RunFacts(prompt="x").failures == ()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.evaluations.exports import experiment_csv
-from llm_do_temporal.client.record.results import ShownResult
-from llm_do_temporal.client.record.tables import MOST_COLUMNS, ResultRow, csv_text
+from llm_do_temporal.client.record.results import MOST_COLUMNS, ResultRow, ShownResult, csv_text
 from llm_do_temporal.client.views.items import Item
 from tests.unit.client.evaluations.example_records import HOSTILE, example_record
 

@@ -1,4 +1,4 @@
-"""The list of runs, where what it tells is no longer there."""
+"""The list of runs in pages, and the server's list below it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -21,6 +22,7 @@ from llm_do_temporal.client.views.run_list import (
     read_all_spent,
     read_filter,
 )
+from llm_do_temporal.client.views.server_list import attribute_of, every_part
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
@@ -33,6 +35,7 @@ from tests.support.runs.run_server import RunServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SPENT = Spent(total=Usage(requests=3))
+LISTED_AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class Kept(Accounts):
@@ -285,3 +288,34 @@ async def test_runs_of_evaluations_are_left_out_and_counted_unless_they_are_want
         f"{experiment}-mendly-r2-judge": "judge of case mendly, repeat 2",
     }
     assert await count_left_out(client, wanted) == 0
+
+
+@pytest.fixture
+async def server() -> RunServer:
+    """More runs than the server lists in one answer."""
+    server = RunServer()
+    for number in range(1_200):
+        await server.put(
+            f"run-{number}", "Completed", RunMemo(worker="w"), began=LISTED_AT, ended=LISTED_AT + timedelta(0, number)
+        )
+    return server
+
+
+async def test_all_parts_together_are_the_list(server: RunServer) -> None:
+    parts = [part async for part in every_part(cast("Any", server), "", first=100)]
+    assert [(part.token, len(part.found)) for part in parts] == [(b"", 100), (b"100", 1_000), (b"1100", 100)]
+    found = [info.execution.workflow_id for part in parts for info in part.found]
+    assert found == [f"run-{number}" for number in range(1_199, -1, -1)]
+
+
+async def test_a_part_is_asked_for_when_somebody_wants_it(server: RunServer) -> None:
+    parts = aiter(every_part(cast("Any", server), ""))
+    await anext(parts)
+    assert len(server.queries) == 1
+
+
+def test_an_attribute_that_a_workflow_has_not_is_none() -> None:
+    info = WorkflowExecutionInfo()
+    info.search_attributes.indexed_fields["n"].data = b"7"
+    info.search_attributes.indexed_fields["empty"].data = b""
+    assert [attribute_of(info, name) for name in ("n", "empty", "other")] == [7, None, None]

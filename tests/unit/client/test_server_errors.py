@@ -11,7 +11,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import is_missing, translated
+from llm_do_temporal.client.connections import is_missing, translated
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 

@@ -1,14 +1,29 @@
-"""What is known to be wrong before there is a run: files that the workshop does not give."""
+"""Starts of runs: what is checked before there is one, and what lists show of it."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from temporalio.common import TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.client import LlmDoClient, start_options
 from llm_do_temporal.client.start import StartRequest, load_local_worker, template_path
-from llm_do_temporal.errors import DefinitionError, UsageError
+from llm_do_temporal.errors import ConnectionFailed, DefinitionError, UsageError
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import RunMemo, StartRunInput
+
+ITEMS = Batch(
+    items=(
+        BatchItem(name="rows.jsonl:1", prompt="Reply to Bob\nsoon"),
+        BatchItem(name="rows.jsonl:2", input={"n": 2}),
+        BatchItem(name="c.pdf"),
+    )
+)
+UNKNOWN = "Namespace default has no mapping defined for search attribute LlmDoState"
 
 
 def workshop(folder: Path, files: str, asked: str) -> Path:
@@ -240,3 +255,88 @@ def test_a_file_that_is_no_text_or_loses_some_is_told_before_there_is_a_run(
     (tmp_path / name).write_bytes(data)
     StartRequest(worker="main", files=(tmp_path / name,)).prepare(folder, embedded=False, warn=told.append)
     assert [said is not None and said in line for line in told] == ([] if said is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("start", "path", "task"),
+    [
+        ({"prompt": "\n Tidy up \nnow", "input": {"n": 1}}, "main", "Tidy up"),
+        ({"input": {"to": "Zoë", "n": 1}}, "main", '{"to": "Zoë", "n": 1}'),
+        ({"input": False}, "main/helper", "false"),
+        ({"params": {"tone": "dry"}}, "main", '{"tone": "dry"}'),
+        ({}, "main", ""),
+        ({"input": "x" * 1_000}, "main", '"' + "x" * 199),
+        ({"batch": ITEMS}, "main", ""),
+        ({"batch": ITEMS}, "main/item-1", "Reply to Bob"),
+        ({"batch": ITEMS}, "main/item-2/judge", '{"n": 2}'),
+        ({"batch": ITEMS}, "main/item-3", "c.pdf"),
+        ({"batch": ITEMS, "prompt": "Be brief."}, "main/item-3", "c.pdf: Be brief."),
+        ({"batch": ITEMS, "input": {"n": 1}}, "main/item-1", 'Reply to Bob: {"n": 1}'),
+        ({"batch": ITEMS, "input": {"n": 1}}, "main/item-2", '{"n": 2}'),  # the item's own is used instead
+        ({"batch": ITEMS, "prompt": "Go"}, "main/item-4", "Go"),
+        ({"batch": ITEMS, "prompt": "Go"}, "main/item-0", "Go"),
+        ({"batch": ITEMS, "prompt": "Go"}, "main/item-10", "Go"),
+        ({"batch": ITEMS, "prompt": "Go"}, "main/item-1x", "Go"),
+        ({"prompt": "Go"}, "main/item-1", "Go"),  # a worker that is called item
+    ],
+)
+def test_a_task_is_the_prompt_or_the_input_and_of_an_item_its_own(start: dict[str, Any], path: str, task: str) -> None:
+    assert StartRunInput(worker="main", **start).task(path) == task
+
+
+def test_lists_and_the_server_are_told_the_task() -> None:
+    start = StartRunInput(worker="main", input={"n": 1})
+    assert RunMemo.of(start).task == '{"n": 1}'
+    assert start_options(start, "run")["static_summary"] == 'main: {"n": 1}'
+
+
+class Namespace:
+    """A client of a server that refuses search attributes with this message; None: it takes them."""
+
+    def __init__(self, refusal: str | None) -> None:
+        self._refusal = refusal
+        self.attempts: list[dict[str, Any] | None] = []
+
+    async def start_workflow(self, *_given: Any, search_attributes: TypedSearchAttributes | None, **_more: Any) -> None:
+        """See Client."""
+        told: dict[str, Any] | None = (
+            None
+            if search_attributes is None
+            else {pair.key.name: pair.value for pair in cast("Any", search_attributes)}
+        )
+        self.attempts.append(told)
+        if told is not None and self._refusal is not None:
+            raise RPCError(self._refusal, RPCStatusCode.INVALID_ARGUMENT, b"")
+
+
+async def started(namespace: Namespace, runs: int = 2) -> list[dict[str, Any] | None]:
+    """The attributes of each attempt to start these runs."""
+    client = LlmDoClient(cast("Any", namespace))
+    for number in range(runs):
+        await client.start(StartRunInput(worker="main"), run=f"run-{number}")
+    return namespace.attempts
+
+
+async def test_a_run_begins_with_its_state_and_its_worker() -> None:
+    expected = {"LlmDoState": "running", "LlmDoPendingApprovals": 0, "LlmDoWorker": "main"}
+    assert await started(Namespace(None)) == [expected, expected]
+
+
+async def test_a_namespace_that_does_not_know_them_is_asked_once_and_gets_runs_without() -> None:
+    first, *later = await started(Namespace(UNKNOWN))
+    assert first is not None
+    assert later == [None, None]
+
+
+async def test_another_refusal_is_an_error() -> None:
+    with pytest.raises(ConnectionFailed, match="the task queue is too long"):
+        await started(Namespace("the task queue is too long"))
+
+
+async def test_a_long_path_of_a_template_is_listed_by_its_beginning() -> None:
+    namespace = Namespace(None)
+    path = f"templates/{'x' * 1_000}.yaml"
+    await LlmDoClient(cast("Any", namespace)).start(StartRunInput(worker=path), run="run")
+    (told,) = namespace.attempts
+    assert told is not None
+    assert told["LlmDoWorker"] == path[:255]

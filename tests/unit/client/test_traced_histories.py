@@ -1,4 +1,4 @@
-"""Spans of a run, from the histories of a run that was recorded."""
+"""Traces made from histories: which spans there are, and which call has started which invocation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.client.traces import OpenCalls, Tracer
 from llm_do_temporal.storage.blobs import LocalBlobStore
 
 HISTORIES = Path(__file__).parents[2] / "support" / "histories" / "pitch-decks"
@@ -154,3 +154,45 @@ def test_bytes_that_are_asked_for_and_gone_are_said_to_be_missing(tmp_path: Path
     spans = traced(Tracer(RUN, blobs=LocalBlobStore(tmp_path), binary=True))
     (attached,) = named(spans, "invoke_agent pitch_evaluator")[0]["events"]
     assert attached["attributes"]["llm_do.attachment.missing"] is True
+
+
+def calls(*made: tuple[str, str, Any]) -> OpenCalls:
+    """Calls with these keys, tools and arguments."""
+    found = OpenCalls()
+    for key, tool, arguments in made:
+        found.add(key, tool, arguments)
+    return found
+
+
+def test_each_call_starts_one_invocation() -> None:
+    made = calls(("a", "reader", {"input": "x"}), ("b", "reader", {"input": "x"}))
+    assert [made.take("reader", "x", []) for _ in range(3)] == ["a", "b", None]
+
+
+def test_what_was_said_and_handed_over_tells_one_call_from_another() -> None:
+    made = calls(
+        ("other", "writer", {"input": "x", "attachments": ["1.pdf"]}),
+        ("said", "reader", {"input": "x"}),
+        ("file", "reader", {"input": "y", "attachments": ["1.pdf"]}),
+        ("both", "reader", {"input": "x", "attachments": ["1.pdf"]}),
+        ("object", "reader", {"input_data": {"a": 1, "b": 2}}),
+    )
+    assert made.take("reader", "x", ["1.pdf"]) == "both"
+    # Of calls that are equally like it, the first.
+    assert made.take("reader", "x", ["1.pdf"]) == "said"
+    assert made.take("reader", {"b": 2, "a": 1}, []) == "object"
+    assert made.take("reader", "neither", ["2.pdf"]) == "file"
+    assert made.take("reader", "x", ["1.pdf"]) is None
+
+
+def test_a_worker_that_the_arguments_name_counts_like_a_tool_of_its_own() -> None:
+    made = calls(("a", "worker_call", {"worker_name": "reader", "input": "x"}), ("b", "reader", ["odd"]))
+    assert made.take("reader", "x", []) == "a"
+    assert made.take("reader", "x", []) == "b"
+
+
+def test_a_call_that_has_returned_starts_nothing() -> None:
+    made = calls(("a", "reader", {"input": "x"}), ("b", "reader", {"input": "x"}), ("c", "reader", {"worker_name": 7}))
+    made.remove("a")
+    made.remove("unknown")
+    assert [made.take("reader", "x", []) for _ in range(3)] == ["b", "c", None]

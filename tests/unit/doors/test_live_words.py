@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from llm_do_temporal.client.views.live_text import Tail
+from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.doors.live_words import ANEW, LiveWords
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)

@@ -16,7 +16,7 @@ _NOT_NEEDED = (
 )
 _NEEDED = {
     "llm_do_temporal.client.connection",
-    "llm_do_temporal.client.connection.connect",
+    "llm_do_temporal.client.connections",
     "llm_do_temporal.client.embedded",
     "llm_do_temporal.client.embedded.server",
     "llm_do_temporal.client.session",

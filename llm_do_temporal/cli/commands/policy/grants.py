@@ -14,7 +14,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.offers import OfferedKind
+    from llm_do_temporal.client.decisions import OfferedKind
     from llm_do_temporal.messages.approvals import Grant
     from llm_do_temporal.policy.kinds.entries import KindGrant
 
@@ -82,7 +82,7 @@ async def show_kinds(location: Location, run: str | None, approval: str | None, 
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.offers import read_kinds
+    from llm_do_temporal.client.decisions import read_kinds
 
     if run is None or approval is None:
         raise UsageError("--kinds is about one approval: name the run and its id, like `approvals RUN a3 --kinds`")
@@ -115,7 +115,7 @@ async def chosen_grant(
     """Return the grant of the kind with this number. Raises UsageError where there is none, or its bounds are none."""
     from pydantic import ValidationError
 
-    from llm_do_temporal.client.offers import read_kinds
+    from llm_do_temporal.client.decisions import read_kinds
     from llm_do_temporal.policy.kinds.entries import KindGrant
 
     offers = await read_kinds(client, run, approval)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from llm_do_temporal.client.record.facts import RunFacts
-from llm_do_temporal.client.record.files import WrittenFile, last_written
+from llm_do_temporal.client.record.facts import RunFacts, WrittenFile, last_written
 from llm_do_temporal.client.record.tracks import Track
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.ui.content.urls import given_file_address, written_file_address

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.schedules import ListedSchedule, MeetingFate, Schedules
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.errors import UsageError

@@ -1,62 +1,253 @@
-"""The spans of a run, derived from the histories of its workflows as they are read.
+"""Traces of runs, made from their histories: the spans of OpenTelemetry, and the file that they are written to.
 
-Owns which event begins and ends which span: the run, its invocations, their model turns, tool calls,
-effects and approvals. It needs no worker service and changes nothing about a run. An event that was
-taken in before is passed over, so a history may be read again after a lost connection.
+Owns which event begins and ends which span: the run, its invocations, their model turns, tool calls, effects and
+approvals. Ids and times come from the histories, so that reading twice gives the same trace; an event that was taken in
+before is passed over. Needs no worker service and changes nothing about a run.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any, cast
+import hashlib
+import json
+import os
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO, cast
 
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.trace import SpanKind
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.client.history.beginnings import Beginnings
-from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
-from llm_do_temporal.client.history.events import activity_of
-from llm_do_temporal.client.history.local_activities import LocalEffect, local_effect
-from llm_do_temporal.client.history.origins import origin_line, origin_of_turn
-from llm_do_temporal.client.history.payloads import decode_json, first_object
-from llm_do_temporal.client.traces.flow import (
-    Flow,
-    activity_failure,
-    asked_model,
-    first_model,
-    is_effect_of_run,
-    nanoseconds,
-    reason_of,
+from llm_do_temporal.client.history.events import (
+    ENDS,
+    Ending,
+    LocalEffect,
+    activity_of,
+    as_object,
+    ending,
+    failed_activity,
+    first_object,
+    local_effect,
+    summary_of,
 )
-from llm_do_temporal.client.traces.spans import OpenSpan, Trace
-from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
+from llm_do_temporal.client.history.invocations import (
+    Beginnings,
+    CallOrigins,
+    is_failed,
+    model_aliases,
+    origin_line,
+    origin_of_turn,
+)
+from llm_do_temporal.client.history.questions import DESK_ACTIVITIES, DeskNews, news_at_invocation
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch, UsageError, error_classes
 from llm_do_temporal.messages.activities import RECORD_AT_DESK, REQUEST_MODEL
+from llm_do_temporal.policy.models import models_of, read_serving_id
+from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import (
     JsonObject,
     answer_attributes,
+    approval_shape,
     arguments_of,
     as_text,
     input_messages,
+    invocation_shape,
     new_messages,
     output_message,
     parts_of,
     request_messages,
+    run_shape,
     scrubbed,
+    tool_shape,
+    turn_shape,
 )
-from llm_do_temporal.telemetry.shapes import approval_shape, invocation_shape, run_shape, tool_shape, turn_shape
 
-_ENDINGS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: None,
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-}
+_NAME = "llm-do-temporal"
 _FINAL = "final_result"
 """Name of the tool call that carries structured output; it calls nothing."""
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
+_NAME_CHARS = 100
+
+
+@dataclass
+class OpenSpan:
+    """Span that has begun. Times are nanoseconds since 1970, in UTC."""
+
+    key: str
+    """Name of the span within its trace, the same each time the histories are read."""
+    name: str
+    start: int
+    parent: str | None = None
+    """The key of the span around it."""
+    kind: SpanKind = SpanKind.INTERNAL
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    events: list[Event] = field(default_factory=list[Event])
+
+
+class Trace:
+    """The ids and the resource that all spans of one run share."""
+
+    def __init__(self, run: str) -> None:
+        self._trace_id = _number(run, 16)
+        self._resource = Resource({"service.name": _NAME, "service.version": version(_NAME)})
+        self._scope = InstrumentationScope(_NAME, version(_NAME))
+
+    def ended(self, span: OpenSpan, end: int | None, *, error: str | None = None) -> ReadableSpan:
+        """The span as it is exported; `end` is None for one that was still open when the trace was written."""
+        status = Status(StatusCode.UNSET) if error is None else Status(StatusCode.ERROR, error)
+        return ReadableSpan(
+            name=span.name,
+            context=self._context(span.key),
+            parent=None if span.parent is None else self._context(span.parent),
+            resource=self._resource,
+            attributes={name: value for name, value in span.attributes.items() if value is not None},
+            events=span.events,
+            kind=span.kind,
+            status=status,
+            start_time=span.start,
+            end_time=None if end is None else max(span.start, end),
+            instrumentation_scope=self._scope,
+        )
+
+    def _context(self, key: str) -> SpanContext:
+        return SpanContext(self._trace_id, _number(key, 8), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _number(text: str, size: int) -> int:
+    """An id of `size` bytes that depends on the text alone."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big")
+
+
+class OpenCalls:
+    """Calls that are open and have started no invocation yet, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        """Number of each call, by the key of its span."""
+        self._made = 0
+        self._alike: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)
+        """Calls of a worker that are alike in something; some of them may no longer be open."""
+
+    def add(self, key: str, tool: str, arguments: Any) -> None:
+        """Add a call whose span has this key."""
+        named = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
+        self._places[key] = self._made = self._made + 1
+        files: Any = named.get("attachments") or []
+        traits = {""} | {_trait(files=files)}
+        for said in (named.get("input"), named.get("input_data")):
+            traits |= {_trait(said=said), _trait(said=said, files=files)}
+        worker = named.get("worker_name")
+        for callee in {tool, worker} if isinstance(worker, str) else {tool}:
+            for trait in traits:
+                self._alike[callee, trait].append(key)
+
+    def remove(self, key: str) -> None:
+        """Remove a call that has returned."""
+        self._places.pop(key, None)
+
+    def take(self, worker: str, said: Any, files: Sequence[Any]) -> str | None:
+        """Remove the call that is most like the start of an invocation, and return its key; None: there is none."""
+        given = list(files)
+        for traits in (
+            (_trait(said=said, files=given),),
+            (_trait(said=said), _trait(files=given)),
+            ("",),
+        ):
+            found = [key for trait in traits if (key := self._first(worker, trait)) is not None]
+            if found:
+                first = min(found, key=self._places.__getitem__)
+                self.remove(first)
+                return first
+        return None
+
+    def _first(self, worker: str, trait: str) -> str | None:
+        calls = self._alike.get((worker, trait))
+        while calls:
+            if calls[0] in self._places:
+                return calls[0]
+            calls.popleft()
+        return None
+
+
+def _trait(**what: Any) -> str:
+    return json.dumps(what, sort_keys=True)
+
+
+@dataclass
+class Flow:
+    """Workflow, as far as its history was read."""
+
+    workflow_id: str
+    span: OpenSpan
+    execution: str = ""
+    """The execution that is being read: a workflow that continues as new has several."""
+    model: str = ""
+    turns: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
+    """Open model turns by the id of the event that scheduled them."""
+    effects: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
+    calls: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
+    """Open tool calls by their ids."""
+    unclaimed: OpenCalls = field(default_factory=OpenCalls)
+    """Open tool calls of which no invocation is known that they have started."""
+    questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
+    origins: CallOrigins = field(default_factory=CallOrigins)
+    """Results of calls that were taken from another run."""
+    answered: bool = False
+    """Whether the workflow has ended."""
+
+    @property
+    def open_spans(self) -> list[OpenSpan]:
+        """Return the spans that have begun and not ended, the innermost first."""
+        inner = [*self.questions.values(), *self.effects.values(), *self.calls.values(), *self.turns.values()]
+        return inner if self.answered else [*inner, self.span]
+
+
+def is_effect_of_run(event: HistoryEvent) -> bool:
+    """Whether this event begins, or has, an effect of a run itself, and not of its entry invocation."""
+    local = local_effect(event)
+    name = event.activity_task_scheduled_event_attributes.activity_type.name if local is None else local.activity
+    return name in DESK_ACTIVITIES and name != RECORD_AT_DESK.name
+
+
+def first_model(invocation: dict[str, Any]) -> str:
+    """`provider:name` of the model that an invocation asks first, whatever the workshop calls it."""
+    name = next(iter(models_of(str(invocation.get("model") or ""))), "")
+    return model_aliases(invocation).get(name, name)
+
+
+def asked_model(request: dict[str, Any]) -> str | None:
+    """`provider:name` of the model that a request goes to; None where it does not say."""
+    try:
+        return read_serving_id(str(request["model_id"]))[1].model
+    except (ValueError, KeyError):
+        return None
+
+
+def reason_of(failure: Failure) -> tuple[str, str]:
+    """The code and the message of a failure: the first error of ours in it, else the innermost; never a stack."""
+    while True:
+        code = failure.application_failure_info.type if failure.HasField("application_failure_info") else ""
+        if code in error_classes() or not failure.HasField("cause"):
+            return code or "error", failure.message or "failed"
+        failure = failure.cause
+
+
+def nanoseconds(moment: Any) -> int | None:
+    """A moment written as text, in nanoseconds since 1970; None where it is none."""
+    try:
+        return int(datetime.fromisoformat(str(moment)).timestamp() * 1_000_000) * 1_000
+    except ValueError:
+        return None
 
 
 class Tracer:
@@ -106,7 +297,7 @@ class Tracer:
         begun = self._beginnings.setdefault(workflow_id, Beginnings()).take(event)
         started = event.workflow_execution_started_event_attributes
         if workflow_id == self._run and self._run_flow is None and started.original_execution_run_id:
-            self._run_flow = Flow(workflow_id, self._run_span(first_object(list(started.input.payloads)), at))
+            self._run_flow = Flow(workflow_id, self._run_span(first_object(started.input.payloads), at))
         if begun is not None and workflow_id not in self._flows:
             self._flows[workflow_id] = self._begun(workflow_id, begun.given, at)
             self._flows[workflow_id].origins.begun(begun.given)
@@ -121,13 +312,13 @@ class Tracer:
         flow, run = self._flows.get(workflow_id), self._run_flow
         if workflow_id != self._run or run is None:
             return [] if flow is None else [flow]
-        if event.event_type in _ENDINGS:
+        if event.event_type in ENDS:
             return [run] if flow is None else [flow, run]
         is_own = is_effect_of_run(event) or activity_of(event) in run.effects
         return [run] if is_own or flow is None else [flow]
 
     def _begun(self, workflow_id: str, given: JsonObject, at: int) -> Flow:
-        worker = cast("JsonObject", given.get("worker") or {})
+        worker = as_object(given.get("worker"))
         model = first_model(given)
         name, attributes = invocation_shape(
             str(worker.get("name") or ""),
@@ -203,28 +394,23 @@ class Tracer:
             return self._local(flow, event, local)
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes
-            self._callers[child.workflow_id] = self._caller(flow, first_object(list(child.input.payloads)))
+            self._callers[child.workflow_id] = self._caller(flow, first_object(child.input.payloads))
             return []
         news = news_at_invocation(event, is_entry=flow.workflow_id == self._run)
         if news is not None:
             return self._told(flow, news, f"{flow.workflow_id}:{flow.execution}:{event.event_id}", at)
-        if kind in _ENDINGS:
-            return self._ended(flow, event, at)
-        return self._failed(flow, event, at)
+        end = ending(event) if kind in ENDS else None
+        return self._failed(flow, event, at) if end is None else self._ended(flow, end, at)
 
-    def _ended(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
-        error, span = _ENDINGS[event.event_type], flow.span
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            code, error = reason_of(event.workflow_execution_failed_event_attributes.failure)
-            span.attributes["error.type"] = code
-        elif error is not None:
-            span.attributes["error.type"] = error
-        if error is None:
-            result = first_object(list(event.workflow_execution_completed_event_attributes.result.payloads))
-            span.attributes["llm_do.output"] = as_text(result.get("output"))
-            usage = cast("JsonObject", result.get("usage") or {})
+    def _ended(self, flow: Flow, end: Ending, at: int) -> list[ReadableSpan]:
+        span, error = flow.span, None
+        if end.status == "completed":
+            span.attributes["llm_do.output"] = as_text(end.told.get("output"))
             for name in ("input_tokens", "output_tokens"):
-                span.attributes[f"gen_ai.usage.{name}"] = usage.get(name)
+                span.attributes[f"gen_ai.usage.{name}"] = as_object(end.told.get("usage")).get(name)
+        else:
+            failed = end.status == "failed"
+            span.attributes["error.type"], error = reason_of(end.failure) if failed else (end.status, end.status)
         inner = [self._trace.ended(one, at, error=error) for one in flow.open_spans if one is not span]
         for opened in (flow.turns, flow.effects, flow.calls, flow.questions):
             opened.clear()
@@ -238,14 +424,12 @@ class Tracer:
         name = attributes.activity_type.name
         key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
         if name != REQUEST_MODEL.name:
-            said = event.user_metadata.summary
-            summary = str(decode_json(said) or "") if said.data else None
-            shown = {"llm_do.activity": name, "llm_do.summary": summary}
+            shown = {"llm_do.activity": name, "llm_do.summary": summary_of(event) or None}
             flow.effects[event.event_id] = OpenSpan(key, name, at, flow.span.key, attributes=shown)
             return []
-        request = first_object(list(attributes.input.payloads))
+        request = first_object(attributes.input.payloads)
         messages = new_messages(request_messages(request))
-        settings = cast("JsonObject", request.get("model_settings") or {})
+        settings = as_object(request.get("model_settings"))
         name, shape = turn_shape(flow.workflow_id, asked_model(request) or flow.model)
         flow.turns[event.event_id] = OpenSpan(
             key,
@@ -280,7 +464,7 @@ class Tracer:
         turn = flow.turns.pop(attributes.scheduled_event_id, None)
         if turn is None:
             return []
-        response = first_object(list(attributes.result.payloads))
+        response = first_object(attributes.result.payloads)
         said = as_text([output_message(response, binary=self._binary)])
         origin = origin_of_turn(response)
         turn.attributes |= {**answer_attributes(response), "gen_ai.output.messages": said}
@@ -293,14 +477,11 @@ class Tracer:
 
     def _failed(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         """The end of an activity without a result, where this event is one."""
-        failure = activity_failure(event)
-        if failure is None:
+        failed = failed_activity(event)
+        span = None if failed is None else flow.turns.pop(failed[0], None) or flow.effects.pop(failed[0], None)
+        if failed is None or span is None:
             return []
-        scheduled, code, message = failure
-        span = flow.turns.pop(scheduled, None) or flow.effects.pop(scheduled, None)
-        if span is None:
-            return []
-        span.attributes["error.type"] = code
+        span.attributes["error.type"], message = reason_of(failed[1])
         return [self._trace.ended(span, at, error=message)]
 
     # --- tool calls ---
@@ -337,7 +518,7 @@ class Tracer:
             span.attributes["llm_do.reused_from"] = origin or None
             content = scrubbed(part.get("content"), binary=self._binary)
             span.attributes["gen_ai.tool.call.result"] = as_text(content)
-            failed = part.get("part_kind") == "retry-prompt" or part.get("outcome", "success") != "success"
+            failed = is_failed(part)
             error = as_text(content)[:500] if failed else None
             if failed:
                 span.attributes["error.type"] = str(part.get("outcome") or "retry")
@@ -347,7 +528,7 @@ class Tracer:
 
     def _caller(self, flow: Flow, given: JsonObject) -> str:
         """The key of the tool call that starts an invocation; where it can't be told, of the invocation around it."""
-        worker = str(cast("JsonObject", given.get("worker") or {}).get("name") or "")
+        worker = str(as_object(given.get("worker")).get("name") or "")
         said = given.get("prompt") or given.get("input")
         files = [file.get("path") for file in cast("list[JsonObject]", given.get("attachments") or [])]
         return flow.unclaimed.take(worker, said, files) or flow.span.key
@@ -364,8 +545,65 @@ class Tracer:
         span = flow.questions.pop(str(message.get("key")), None) if news.kind == "decided" else None
         if span is None:
             return []
-        verdict = cast("JsonObject", message.get("verdict") or {})
+        verdict = as_object(message.get("verdict"))
         span.attributes["llm_do.approval.id"] = message.get("id")
         for name in ("decision", "by", "note", "door"):
             span.attributes[f"llm_do.approval.{name}"] = verdict.get(name) or None
         return [self._trace.ended(span, at)]
+
+
+def make_trace_folder(folder: Path) -> None:
+    """Make the folder for traces. Raises UsageError where that cannot be."""
+    if folder.is_symlink():
+        raise UsageError(f"the folder '{folder}' for traces is a link", next_step="Name the folder it leads to.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UsageError(f"the folder '{folder}' for traces cannot be made: {error.strerror}") from error
+    if not writable:
+        raise UsageError(f"the folder '{folder}' for traces cannot be written", next_step="Choose another --trace-dir.")
+
+
+class TraceFile:
+    """A new file in a folder; readable by its owner alone, because it holds what was said. No key is in it."""
+
+    def __init__(self, folder: Path, run: str, now: datetime) -> None:
+        """Make the file. Raises UsageError where it cannot be made."""
+        stem = f"{_UNUSUAL.sub('_', run)[:_NAME_CHARS].lstrip('.') or 'run'}-{now:%Y%m%dT%H%M%SZ}"
+        self.path, self._file = _make(folder, stem)
+
+    def write(self, spans: Iterable[ReadableSpan]) -> None:
+        """Append the spans, each on a line of its own."""
+        for span in spans:
+            self._file.write(f"{remove_keys(span.to_json(indent=None))}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; nothing is written after this."""
+        self._file.close()
+
+
+def _make(folder: Path, stem: str) -> tuple[Path, TextIO]:
+    try:
+        # Held, so that it stays the one that was judged.
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"the folder '{folder}' for traces cannot be used: {error.strerror}") from error
+    try:
+        return _make_in(held, folder, stem)
+    finally:
+        os.close(held)
+
+
+def _make_in(held: int, folder: Path, stem: str) -> tuple[Path, TextIO]:
+    for number in range(1, 1_000):
+        path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
+        try:
+            descriptor = os.open(path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=held)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"the trace '{path}' cannot be written: {error.strerror}") from error
+        return path, os.fdopen(descriptor, "w", encoding="utf-8")
+    raise UsageError(f"the folder '{folder}' is full of traces of this run", next_step="Choose another --trace-dir.")

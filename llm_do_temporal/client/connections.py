@@ -1,22 +1,46 @@
-"""Finding the Temporal server: flag, then `TEMPORAL_*`, then a profile of `temporal.toml`, like the `temporal` CLI."""
+"""Temporal servers: which one is meant, how it is reached, what its errors mean, and who asks it for work."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from temporalio.client import Client, PayloadLimitsConfig, TLSConfig
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import (
+    Client,
+    PayloadLimitsConfig,
+    TLSConfig,
+    WorkflowFailureError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import key_ring
-from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.errors import (
+    ConnectionFailed,
+    DecisionRefused,
+    LlmDoError,
+    RunCancelled,
+    RunFailed,
+    UsageError,
+    rebuild_error,
+)
+from llm_do_temporal.messages.approvals import Approval, Decision, RevokeGrantInput, UndoInput
 from llm_do_temporal.redaction.configured_keys import know_value, secrets_of
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
@@ -34,6 +58,14 @@ _EXCERPT = re.compile(r"\s*\d*\s*\|")
 """Line of the parser's message that quotes the file."""
 _VALUE = re.compile(r"(invalid (?:type|value): [a-z -]+?) ?(?:\".*\"|`.*?`)(?=, expected|;|$)")
 """A value as the parser quotes it."""
+_ARCHIVE = "workflow history not found, may have passed retention period"
+"""Words of a server that could have archived the history, and has not. The production server is one of those."""
+
+_NOT_READY = "Unable to perform workflow execution update"
+UPDATE_SECONDS = 8
+"""Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
+_RECENT = timedelta(minutes=2)
+"""A worker service that is there asks for work at least once a minute."""
 
 
 @dataclass(frozen=True)
@@ -166,3 +198,120 @@ def _bytes(path: str | None) -> bytes | None:
         return Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"the TLS file '{path}' cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def is_missing(error: RPCError) -> bool:
+    """Return whether the server has no such workflow, or no such history any more."""
+    if error.status is RPCStatusCode.INVALID_ARGUMENT:
+        return _ARCHIVE in error.message
+    return error.status is RPCStatusCode.NOT_FOUND
+
+
+def refuses_attributes(error: RPCError) -> bool:
+    """Return whether the server says that the namespace does not know a search attribute."""
+    return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
+
+
+class WorkflowNotReady(ConnectionFailed):
+    """Update that the server refuses since a task of the workflow has failed just now, on a starved worker for one.
+
+    Nothing of it was taken. The task is tried again by itself, and a signal waits for that."""
+
+
+def ended_with(failure: WorkflowFailureError) -> LlmDoError:
+    """Return the error that a run ended with."""
+    cause = failure.cause
+    if isinstance(cause, CancelledError):
+        return RunCancelled("the run was cancelled")
+    if isinstance(cause, TerminatedError):
+        return RunCancelled(f"the run was terminated: {cause.message}")
+    if isinstance(cause, ApplicationError):
+        details = cast("dict[str, Any]", cause.details[0]) if cause.details else {}
+        known = rebuild_error(cause.type, cause.message, details.get("next_step"))
+        return known or RunFailed(cause.message)
+    return RunFailed(str(cause or failure))
+
+
+@asynccontextmanager
+async def translated(run: str | None = None) -> AsyncGenerator[None]:
+    """Translate errors of the server: to UsageError where there is no such run, else to ConnectionFailed."""
+    try:
+        yield
+    except RuntimeError as error:
+        if OUT_OF_REACH not in str(error):
+            raise
+        raise out_of_reach() from error
+    except RPCError as error:
+        # No run has an empty id, for which the server has other words.
+        if run is not None and (not run or is_missing(error)):
+            raise UsageError(
+                f"there is no run '{run}'", next_step="`llm-do-temporal list` shows the runs of this server."
+            ) from error
+        if error.status is RPCStatusCode.UNAVAILABLE:
+            raise ConnectionFailed(f"the Temporal server does not answer: {error}") from error
+        if _NOT_READY in error.message:
+            raise WorkflowNotReady(f"the run was not ready: {error}") from error
+        raise ConnectionFailed(f"the Temporal server refused: {error}") from error
+
+
+async def update_read(
+    client: Client, read: WorkflowExecutionInfo, update: str, message: Decision | UndoInput
+) -> Approval | None:
+    """Return the answer of the desk to an update; None where no worker service answers.
+
+    Raises DecisionRefused, and UsageError where the run is no longer there.
+    """
+    run = read.execution.workflow_id
+    handle = client.get_workflow_handle(run, first_execution_run_id=read.first_run_id or None)
+    try:
+        async with translated(run):
+            return await handle.execute_update(
+                update, message, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
+            )
+    except WorkflowUpdateFailedError as failure:
+        text = str(failure.cause or failure)
+        if isinstance(failure.cause, ApplicationError):
+            text = failure.cause.message
+        raise DecisionRefused(text) from failure
+    except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, WorkflowNotReady):
+        return None
+
+
+async def signal_read(
+    client: Client, read: WorkflowExecutionInfo, signal: str, message: Decision | UndoInput | RevokeGrantInput
+) -> None:
+    """Signal the run. Raises UsageError where it is no longer there.
+
+    A signal names one part of a run that was continued as new; where there is a newer one, it goes there.
+    """
+    run, part = read.execution.workflow_id, read.execution.run_id
+    async with translated(run):
+        while True:
+            try:
+                await client.get_workflow_handle(run, run_id=part).signal(signal, message)
+            except RPCError as error:
+                now = (await client.get_workflow_handle(run).describe()).raw_info if is_missing(error) else read
+                if now.execution.run_id == part or now.first_run_id != read.first_run_id:
+                    raise
+                part = now.execution.run_id
+            else:
+                return
+
+
+async def recent_pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> set[str]:
+    """Return the identities of the processes that asked for such work in the last two minutes. Raises RPCError."""
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind)
+    )
+    oldest = datetime.now(UTC) - _RECENT
+    return {one.identity for one in answer.pollers if one.last_access_time.ToDatetime(UTC) > oldest}
+
+
+def no_poller_message(queue: str, served: timedelta | None = None) -> str:
+    """Return the message for a task queue without pollers; `served` is the time for which the server has been there.
+
+    None: it is not known, and long enough."""
+    if served is None or served >= _RECENT:
+        return f"nobody has asked for work at the task queue '{queue}' for two minutes"
+    begun = f"since the server began, {served.total_seconds():.0f} s ago; .llm-do/service.log may say why"
+    return f"nobody has asked for work at the task queue '{queue}' {begun}"

@@ -1,1 +1,0 @@
-"""Reaching a Temporal server, and what it says when it cannot answer."""

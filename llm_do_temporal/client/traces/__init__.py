@@ -1,1 +1,0 @@
-"""Traces of runs, made from their histories."""
