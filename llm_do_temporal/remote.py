@@ -19,47 +19,32 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
-from llm_do_temporal.doors.service import MAX_WAIT_SECONDS
-from llm_do_temporal.doors.values import (
-    Answer,
-    AskedQuestion,
-    BatchItems,
-    ChangedFile,
-    ChangedLines,
+from llm_do_temporal.doors.experiments import (
     ExperimentCaseResult,
     ExperimentComparison,
     ExperimentFacts,
     ExperimentResults,
     ExperimentStart,
+    StartedExperiment,
+)
+from llm_do_temporal.doors.forks import Fork, ForkForecast
+from llm_do_temporal.doors.reviews import ChangedFile, ChangedLines, ReviewHead, ReviewParts, ShownChanges
+from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN
+from llm_do_temporal.doors.values import (
+    Answer,
+    AskedQuestion,
     Failure,
-    Fork,
-    ForkForecast,
-    ItemOutcome,
-    ReviewHead,
-    ReviewParts,
     Run,
     RunFile,
     RunsPage,
-    RunTree,
     SentFile,
     SentItem,
-    ShownChanges,
     Start,
-    StartedExperiment,
-    TranscriptEntry,
-    TranscriptPart,
-    TreeNode,
     Vote,
     Worker,
 )
-from llm_do_temporal.doors.waits import MOST_SEEN
-from llm_do_temporal.errors import (
-    AccessRefused,
-    ConnectionFailed,
-    LlmDoError,
-    RunFailed,
-    rebuild_error,
-)
+from llm_do_temporal.doors.views import BatchItems, ItemOutcome, RunTree, TranscriptEntry, TranscriptPart, TreeNode
+from llm_do_temporal.errors import AccessRefused, ConnectionFailed, LlmDoError, RunFailed, rebuild_error
 
 __all__ = [
     "Answer",
@@ -137,15 +122,15 @@ class RemoteClient:
 
     async def workers(self) -> list[Worker]:
         """Return the workers that the token may start."""
-        return _read(list[Worker], await self._ask("GET", "/workers"))
+        return await self._get(list[Worker], "/workers")
 
     async def start(self, start: Start, *, key: str | None = None) -> Run:
         """Start a run, once for each `key`; None: a new one."""
-        return await self._begin("/runs", key, json=start.model_dump(mode="json"))
+        return await self._begin("/runs", key, start)
 
     async def run(self, run: str) -> Run:
         """Return the run as it is now, with its result once it has ended."""
-        return _read(Run, await self._ask("GET", _path(run)))
+        return await self._get(Run, _path(run))
 
     async def wait(self, run: str, seconds: float = MAX_WAIT_SECONDS, *, seen: Collection[str] = ()) -> Run:
         """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.
@@ -154,8 +139,7 @@ class RemoteClient:
         """
         if len(seen) > MOST_SEEN:
             return await self._watch(run, min(seconds, MAX_WAIT_SECONDS), frozenset(seen))
-        params = {"wait": min(seconds, MAX_WAIT_SECONDS), "seen": list(seen)}
-        return _read(Run, await self._ask("GET", _path(run), params=params))
+        return await self._get(Run, _path(run), wait=min(seconds, MAX_WAIT_SECONDS), seen=list(seen))
 
     async def _watch(self, run: str, seconds: float, seen: frozenset[str]) -> Run:
         loop = asyncio.get_running_loop()
@@ -184,121 +168,113 @@ class RemoteClient:
 
         Filters are `state`, `worker`, `who`, `since`, `until`, `text`, `begins`, `schedule` and `evaluations`.
         """
-        return _read(RunsPage, await self._ask("GET", "/runs", params={**wanted, "page": page}))
+        return await self._get(RunsPage, "/runs", **wanted, page=page)
 
     async def cancel(self, run: str) -> Run:
         """Ask the run, and everything below it, to stop."""
-        return _read(Run, await self._ask("POST", f"{_path(run)}/cancel"))
+        return await self._post(Run, _path(run, "cancel"))
 
     async def tree(self, run: str) -> RunTree:
         """Return all invocations of the run, and what each has spent so far."""
-        return _read(RunTree, await self._ask("GET", f"{_path(run)}/tree"))
+        return await self._get(RunTree, _path(run, "tree"))
 
     async def transcript(self, run: str, path: str = "main", *, part: str | None = None) -> TranscriptPart:
         """Return the newest part of the conversation of an invocation, or another one, by the `before` of a part."""
-        params = {"path": path} | ({} if part is None else {"part": part})
-        return _read(TranscriptPart, await self._ask("GET", f"{_path(run)}/transcript", params=params))
+        other = {} if part is None else {"part": part}
+        return await self._get(TranscriptPart, _path(run, "transcript"), path=path, **other)
 
     async def items(self, run: str, *, after: int = 0) -> BatchItems:
         """Return a part of the items of a batch, behind the first `after` of them."""
-        return _read(BatchItems, await self._ask("GET", f"{_path(run)}/items", params={"after": after}))
+        return await self._get(BatchItems, _path(run, "items"), after=after)
 
     async def retry(self, run: str, *, key: str | None = None) -> Run:
         """Start a run for the items of a batch that failed or were never done, once for each `key`."""
-        return await self._begin(f"{_path(run)}/retry", key)
+        return await self._begin(_path(run, "retry"), key)
 
     async def fork(self, run: str, changes: Fork, *, key: str | None = None) -> Run:
         """Do the run once more with changes, once for each `key`; only a person may."""
-        return await self._begin(f"{_path(run)}/forks", key, json=changes.model_dump(mode="json"))
+        return await self._begin(_path(run, "forks"), key, changes)
 
     async def forecast(self, run: str, changes: Fork) -> ForkForecast:
         """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
-        given = changes.model_dump(mode="json")
-        return _read(ForkForecast, await self._ask("POST", f"{_path(run)}/forks/forecast", json=given))
+        return await self._post(ForkForecast, _path(run, "forks", "forecast"), changes)
 
     async def questions(self, run: str | None = None) -> list[AskedQuestion]:
         """Return the questions that wait, of one run or of all, oldest first."""
-        path = "/questions" if run is None else f"{_path(run)}/questions"
-        return _read(list[AskedQuestion], await self._ask("GET", path))
+        return await self._get(list[AskedQuestion], "/questions" if run is None else _path(run, "questions"))
 
     async def question(self, run: str, question: str) -> AskedQuestion:
         """Return one question, decided or not."""
-        return _read(AskedQuestion, await self._ask("GET", f"{_path(run)}/questions/{quote(question, safe='')}"))
+        return await self._get(AskedQuestion, _path(run, "questions", question))
 
     async def decide(self, question: AskedQuestion, answer: Answer) -> AskedQuestion:
         """Decide the question as it was read. Raises DecisionRefused, which says who was first."""
-        path = f"{_path(question.run)}/questions/{quote(question.id, safe='')}/decision"
-        headers = {"If-Match": f'"{question.digest}"'}
-        given = answer.model_dump(mode="json")
-        return _read(AskedQuestion, await self._ask("POST", path, json=given, headers=headers, again=False))
+        path = _path(question.run, "questions", question.id, "decision")
+        return await self._post(AskedQuestion, path, answer, shown=question.digest)
 
     async def undo(self, question: AskedQuestion) -> AskedQuestion:
         """Take back one's own decision about the question as it was read. Raises DecisionRefused: it is too late."""
-        path = f"{_path(question.run)}/questions/{quote(question.id, safe='')}/undo"
-        headers = {"If-Match": f'"{question.digest}"'}
-        return _read(AskedQuestion, await self._ask("POST", path, headers=headers, again=False))
+        path = _path(question.run, "questions", question.id, "undo")
+        return await self._post(AskedQuestion, path, shown=question.digest)
 
     async def reviews(self, run: str) -> list[ReviewHead]:
         """Return the reviews of the run, open or decided, in order."""
-        return _read(list[ReviewHead], await self._ask("GET", f"{_path(run)}/reviews"))
+        return await self._get(list[ReviewHead], _path(run, "reviews"))
 
     async def review(self, run: str, question: str) -> ShownChanges:
         """Return a review with its changes, without their lines."""
-        return _read(ShownChanges, await self._ask("GET", _review(run, question)))
+        return await self._get(ShownChanges, _path(run, "reviews", question))
 
     async def change(self, review: ReviewHead, path: str, *, why: bool = False) -> ChangedLines:
         """Return a change of a review with its lines; `why` has the words of the model with it."""
-        params = {"path": path, "why": why}
-        return _read(ChangedLines, await self._ask("GET", f"{_review(review.run, review.id)}/change", params=params))
+        return await self._get(ChangedLines, _path(review.run, "reviews", review.id, "change"), path=path, why=why)
 
     async def changed_file(self, review: ReviewHead, path: str, *, side: Literal["now", "base"] = "now") -> bytes:
         """Return the bytes of a changed file as it would be `now`, or as it was at its `base`."""
-        params = {"path": path, "side": side}
-        return (await self._ask("GET", f"{_review(review.run, review.id)}/content", params=params)).content
+        place, params = _path(review.run, "reviews", review.id, "content"), {"path": path, "side": side}
+        return (await self._ask("GET", place, params=params)).content
 
     async def answer(self, review: ReviewHead, parts: ReviewParts) -> AskedQuestion:
         """Answer a review as it was read, in parts. Raises DecisionRefused, which says who was first."""
-        headers = {"If-Match": f'"{review.digest}"'}
-        given, path = parts.model_dump(mode="json"), f"{_review(review.run, review.id)}/answer"
-        return _read(AskedQuestion, await self._ask("POST", path, json=given, headers=headers, again=False))
+        path = _path(review.run, "reviews", review.id, "answer")
+        return await self._post(AskedQuestion, path, parts, shown=review.digest)
 
     async def patch(self, run: str) -> str:
         """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-        return (await self._ask("GET", f"{_path(run)}/patch")).text
+        return (await self._ask("GET", _path(run, "patch"))).text
 
     async def evaluations(self) -> list[str]:
         """Return the names of the workshop's evaluations; only a person may, here and below."""
-        return _read(list[str], await self._ask("GET", "/evaluations"))
+        return await self._get(list[str], "/evaluations")
 
     async def evaluate(self, start: ExperimentStart) -> StartedExperiment:
         """Run an evaluation, go on with it, or find the finished experiment."""
-        return _read(StartedExperiment, await self._ask("POST", "/experiments", json=start.model_dump(mode="json")))
+        return await self._post(StartedExperiment, "/experiments", start)
 
     async def experiments(self) -> list[ExperimentFacts]:
         """Return the experiments that the server knows, the newest first."""
-        return _read(list[ExperimentFacts], await self._ask("GET", "/experiments"))
+        return await self._get(list[ExperimentFacts], "/experiments")
 
     async def experiment(self, experiment: str) -> ExperimentFacts:
         """Return an experiment with its progress and its figures so far."""
-        return _read(ExperimentFacts, await self._ask("GET", f"/experiments/{quote(experiment, safe='')}"))
+        return await self._get(ExperimentFacts, f"/experiments/{quote(experiment, safe='')}")
 
     async def results(self, experiment: str, *, after: int = 0) -> ExperimentResults:
         """Return a part of the results of an experiment, behind the first `after` of them."""
-        path = f"/experiments/{quote(experiment, safe='')}/results"
-        return _read(ExperimentResults, await self._ask("GET", path, params={"after": after}))
+        return await self._get(ExperimentResults, f"/experiments/{quote(experiment, safe='')}/results", after=after)
 
     async def compare(self, one: str, other: str) -> ExperimentComparison:
         """Compare two experiments case by case; the second one is judged."""
-        return _read(ExperimentComparison, await self._ask("GET", "/comparison", params={"one": one, "other": other}))
+        return await self._get(ExperimentComparison, "/comparison", one=one, other=other)
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools and reviews have written."""
-        return _read(list[RunFile], await self._ask("GET", f"{_path(run)}/files"))
+        return await self._get(list[RunFile], _path(run, "files"))
 
     async def file(self, run: str, file: RunFile) -> bytes:
         """Return the bytes of one of these files; of a written one as it is now."""
         params = {"origin": file.origin, "name": file.name}
-        return (await self._ask("GET", f"{_path(run)}/files/content", params=params)).content
+        return (await self._ask("GET", _path(run, "files", "content"), params=params)).content
 
     async def events(self, run: str) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of the run as they come, each once, until it ends; goes on where a connection broke off."""
@@ -316,7 +292,7 @@ class RemoteClient:
         """Yield the events behind a number; None for the end. Raises ConnectionFailed."""
         headers = {"Last-Event-ID": str(after)}
         try:
-            async with self._http.stream("GET", f"{_path(run)}/events", headers=headers) as answer:
+            async with self._http.stream("GET", _path(run, "events"), headers=headers) as answer:
                 if answer.is_error:
                     await answer.aread()
                     raise _error_of(answer)
@@ -330,8 +306,20 @@ class RemoteClient:
         except httpx2.TransportError as error:
             raise _unreachable(error) from error
 
-    async def _begin(self, path: str, key: str | None, **sent: Any) -> Run:
-        return _read(Run, await self._ask("POST", path, headers={"Idempotency-Key": key or token_urlsafe(16)}, **sent))
+    async def _begin(self, path: str, key: str | None, given: BaseModel | None = None) -> Run:
+        return await self._post(Run, path, given, **{"Idempotency-Key": key or token_urlsafe(16)})
+
+    async def _get(self, kind: type[T], place: str, /, **params: Any) -> T:
+        return TypeAdapter(kind).validate_json((await self._ask("GET", place, params=params)).content)
+
+    async def _post(
+        self, kind: type[T], path: str, given: BaseModel | None = None, *, shown: str | None = None, **headers: str
+    ) -> T:
+        """Send `given`, and return the answer; where that is about what was `shown`, a digest, it is sent once only."""
+        headers |= {} if shown is None else {"If-Match": f'"{shown}"'}
+        sent = None if given is None else given.model_dump(mode="json")
+        answer = await self._ask("POST", path, json=sent, headers=headers, again=shown is None)
+        return TypeAdapter(kind).validate_json(answer.content)
 
     async def _ask(self, method: str, path: str, *, again: bool = True, **sent: Any) -> httpx2.Response:
         """Send a request, and return the answer; `again`: until the door answers. Raises LlmDoError."""
@@ -351,16 +339,9 @@ class RemoteClient:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _path(run: str) -> str:
-    return f"/runs/{quote(run, safe='')}"
-
-
-def _review(run: str, question: str) -> str:
-    return f"{_path(run)}/reviews/{quote(question, safe='')}"
-
-
-def _read(kind: type[T], answer: httpx2.Response) -> T:
-    return TypeAdapter(kind).validate_json(answer.content)
+def _path(run: str, *more: str) -> str:
+    """Return the path of a run, or of a thing below it."""
+    return "/".join(("/runs", *(quote(part, safe="") for part in (run, *more))))
 
 
 def _is_passing(answer: httpx2.Response) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -26,7 +27,7 @@ from llm_do_temporal.policy.queues import Polled
 
 ANSWER_SECONDS = 3
 """Time that the server, and this process, may take to answer."""
-Check = Callable[[], Awaitable[str | None]]
+Check = Callable[[], Coroutine[Any, Any, str | None]]
 """Function that returns a fault in words, or None."""
 
 
@@ -118,10 +119,7 @@ def health_server(address: str, port: int, progress: Progress) -> Generator[None
 
 
 def _answer(check: Check, loop: asyncio.AbstractEventLoop) -> str | None:
-    async def ask() -> str | None:
-        return await check()
-
-    answer = asyncio.run_coroutine_threadsafe(ask(), loop)
+    answer = asyncio.run_coroutine_threadsafe(check(), loop)
     try:
         return answer.result(2 * ANSWER_SECONDS)
     except TimeoutError:

@@ -165,7 +165,7 @@ def _nexus_handlers(client: Client, workshop: Path, settings: Settings, register
     if not settings.nexus_endpoints:
         return ()
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.doors.nexus.service import LlmDoHandler
+    from llm_do_temporal.doors.nexus import LlmDoHandler
     from llm_do_temporal.doors.service import DoorService
 
     doors = DoorService(LlmDoClient(client, task_queue=settings.task_queue), workshop)

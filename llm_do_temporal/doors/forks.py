@@ -6,15 +6,45 @@ command line, whose user has the workshop's files anyway.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
 from llm_do_temporal.client.forks.attempt import prepare_attempt
 from llm_do_temporal.client.forks.fork import ForkPlan, ForkRequest, plan_fork
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService, run_id
-from llm_do_temporal.doors.values.forks import Fork, ForkForecast
-from llm_do_temporal.doors.values.runs import Run
+from llm_do_temporal.doors.values import RequestBody, ResponseValue, Run
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.reuse.estimate import ForkEstimate
 from llm_do_temporal.storage.places import workshop_blobs
+
+_Places = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1_000)], ...], Field(max_length=100)]
+
+
+class Fork(RequestBody):
+    """Changes of a run that is done once more. Without any, all is reused, and the result is the same."""
+
+    at: _Places = ()
+    """Turns from which an invocation is done anew, like `main@2`."""
+    no_reuse: _Places = ()
+    """Paths of invocations that are done anew, with all below them."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Model of workers that name none; null: as it was."""
+    files: Literal["then", "now"] = "then"
+    """Whether what was read of files and workers counts as it was then, or is read now."""
+
+
+class ForkForecast(ResponseValue):
+    """Plan of a fork: what it reuses, what runs, and what that may cost."""
+
+    fork_of: str
+    """Id of the run that is forked."""
+    is_free: bool
+    """Whether no model is asked anything."""
+    estimate: ForkEstimate
+    warnings: tuple[str, ...]
 
 
 async def forecast(service: DoorService, who: Principal, run: str, changes: Fork) -> ForkForecast:

@@ -19,7 +19,10 @@ from pydantic import BaseModel
 
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
+from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.decisions import NOT_AS_SHOWN
+from llm_do_temporal.client.history import events as history
+from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.open_questions import read_readable
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.pending_work import Tail, read_tail
@@ -32,7 +35,6 @@ from llm_do_temporal.desk.state import check_answer
 from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, Start, Worker
-from llm_do_temporal.doors.waits import wait_for_news
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
@@ -41,6 +43,35 @@ from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.redaction.configured_keys import remove_keys
+
+MOST_SEEN = 100
+"""Most questions that one request for a wait may name."""
+_UNWRITTEN = 2
+"""Most events that the server counts and has not written: WorkflowTaskScheduled and WorkflowTaskStarted.
+
+A speculative workflow task, which brings an update, is dropped with them where the update is refused; a transient one,
+a further attempt after a failure, has them written once it is completed.
+"""
+
+
+async def wait_for_news(client: LlmDoClient, run: str, *, seen: Collection[str] = ()) -> None:
+    """Return once the run has ended, or asks a question whose id is not among `seen`. Raises UsageError, KeyMismatch.
+
+    Reads the history of the run alone, and not of what it has delegated: every question reaches its desk.
+    """
+    async with translated(run):
+        description = await client.temporal.get_workflow_handle(run).describe()
+        has_caught_up = is_first = False
+        async for event in history.read_chain(client.temporal, run, description.run_id, wait=True):
+            if event.event_type in history.ENDS:
+                return
+            if not has_caught_up:
+                has_caught_up = is_first = event.event_id >= description.history_length - _UNWRITTEN
+            if has_caught_up and (is_first or news_at_desk(event) is not None):
+                is_first = False
+                if any(question.id not in seen for question in await client.approvals(run)):
+                    return
+
 
 MAX_WAIT_SECONDS = 50.0
 """Most seconds of one wait: clients of many protocols give up after a minute."""
@@ -120,8 +151,7 @@ class DoorService:
 
     async def run(self, who: Principal, run: str) -> Run:
         """Return the run as it is now, with its result where it has ended."""
-        summary = await self.readable(who, run)
-        return await self._with_result(summary)
+        return await self._with_result(await self.readable(who, run))
 
     async def wait(self, who: Principal, run: str, seconds: float, *, seen: Collection[str] = ()) -> Run:
         """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.

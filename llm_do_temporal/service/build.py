@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -52,11 +54,10 @@ from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
-from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
+from llm_do_temporal.policy.queues import ROLES, Polled, Queues, Role, polled_queues
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
 from llm_do_temporal.redaction.failures import keyless
-from llm_do_temporal.service.pollers import Workers
 from llm_do_temporal.service.workflow_runner import WorkflowRunner
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
@@ -67,6 +68,35 @@ from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
 from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
+
+
+class Workers:
+    """Polls while its block runs, or until `run` is cancelled."""
+
+    def __init__(self, polled: Sequence[Polled], workers: Sequence[Worker]) -> None:
+        self.polled = tuple(polled)
+        """The task queues."""
+        self.workers = tuple(workers)
+        self._running = AsyncExitStack()
+
+    async def run(self) -> None:
+        """Poll for ever. Raises what stops one of them for good."""
+        async with self:
+            await asyncio.Event().wait()
+
+    async def __aenter__(self) -> Workers:
+        """Begin. An error that stops one of them for good cancels the block, and is raised where it ends."""
+        for worker in self.workers:
+            await self._running.enter_async_context(worker)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        """Finish the work under way, at all queues at once."""
+        try:
+            await asyncio.gather(*(worker.shutdown() for worker in self.workers))
+        finally:
+            await self._running.__aexit__(*error)
+
 
 _log = logging.getLogger(__name__)
 _QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)

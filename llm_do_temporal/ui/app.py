@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,91 +15,49 @@ from starlette.staticfiles import StaticFiles
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.ui.bulk_decisions import BulkDecisions
-from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import place_words
+from llm_do_temporal.ui.guard import RequestGuard, answer_headers
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
-    charts,
-    grants,
+    evaluations,
     groups,
     inbox,
-    invocation,
-    queue,
-    retry,
+    reviews,
+    rules,
     run,
     runs,
+    schedules,
+    start,
 )
-from llm_do_temporal.ui.pages import (
-    edit as editing,
-)
-from llm_do_temporal.ui.pages import (
-    start as starting,
-)
-from llm_do_temporal.ui.pages import (
-    stop as stopping,
-)
-from llm_do_temporal.ui.pages.evaluations import comparison as compared_experiments
-from llm_do_temporal.ui.pages.evaluations import experiments
-from llm_do_temporal.ui.pages.forks import difference
-from llm_do_temporal.ui.pages.policy import rules
-from llm_do_temporal.ui.pages.reviews import files as reviewed_files
-from llm_do_temporal.ui.pages.schedules import schedules
-from llm_do_temporal.ui.security.middleware import RequestGuard, answer_headers
-from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.requests import UiSettings, error_page, sentence
 
 _STATIC = Path(__file__).with_name("static")
-_TITLES = {404: "Not found", 405: "Not possible"}
+_PAGES = (inbox, groups, approval, reviews, attachments, runs, schedules, evaluations, run, rules, start)
 
 
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     """Return the page for the runs of one server. Handlers find both arguments in `request.app.state`."""
     app = Starlette(
-        routes=[
-            Mount("/static", StaticFiles(directory=_STATIC)),
-            *inbox.routes,
-            *groups.routes,
-            *approval.routes,
-            *editing.routes,
-            *reviewed_files.routes,
-            *queue.routes,
-            *attachments.routes,
-            *grants.routes,
-            *runs.routes,
-            *charts.routes,
-            *schedules.routes,
-            *experiments.routes,
-            *compared_experiments.routes,
-            *run.routes,
-            *invocation.routes,
-            *difference.routes,
-            *rules.routes,
-            *starting.routes,
-            *stopping.routes,
-            *retry.routes,
-        ],
+        routes=[Mount("/static", StaticFiles(directory=_STATIC)), *(route for page in _PAGES for route in page.routes)],
         middleware=[Middleware(RequestGuard, settings=settings)],
         exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},
     )
     app.state.settings = settings
     app.state.client = client
-    app.state.accounts = None
     app.state.answered = dict[tuple[str, str, str], DecisionKind | None]()
-    app.state.past_runs = None
-    app.state.past_calls = None
     app.state.streams = set[object]()
-    app.state.bulk_decisions = BulkDecisions()
+    app.state.bulk_decisions = groups.BulkDecisions()
     return app
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    title = _TITLES.get(error.status_code, "Refused")
-    message = "There is no such page." if error.status_code == 404 else error.detail
-    place = place_words(request.scope["path"]) if error.status_code == 404 else ""
-    facts: dict[str, Any] = {"title": title, "message": message, "next_step": None, "place": place}
-    return render(request, "error.html", status=error.status_code, **facts)
+    if error.status_code == 404:
+        place = place_words(request.scope["path"])
+        return error_page(request, 404, "Not found", "There is no such page.", place=place)
+    title = "Not possible" if error.status_code == 405 else "Refused"
+    return error_page(request, error.status_code, title, error.detail)
 
 
 async def _known_error(request: Request, error: Exception) -> Response:
@@ -108,19 +65,16 @@ async def _known_error(request: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, UsageError) else 503 if isinstance(error, ConnectionFailed) else 500
     title = {404: "Not found", 503: "The server does not answer"}.get(status, "That did not work")
     place = place_words(request.scope["path"]) if status == 404 and request.method == "GET" else ""
-    message = error.message[:1].upper() + error.message[1:] + "."
-    facts: dict[str, Any] = {"title": title, "message": message, "next_step": error.next_step, "place": place}
-    return render(request, "error.html", status=status, **facts)
+    return error_page(request, status, title, sentence(error), error.next_step, place=place)
 
 
 async def _unknown_error(request: Request, error: Exception) -> Response:
-    # Starlette answers such errors outside of all middleware, the guard included.
-    return render(
+    return error_page(
         request,
-        "error.html",
-        status=500,
+        500,
+        "Something went wrong here",
+        f"The page met an error it does not know ({type(error).__name__}). No decision was taken by it.",
+        "Load the page again to see what is true now.",
+        # Starlette answers such errors outside of all middleware, the guard included.
         headers=answer_headers(request.state.nonce),
-        title="Something went wrong here",
-        message=f"The page met an error it does not know ({type(error).__name__}). No decision was taken by it.",
-        next_step="Load the page again to see what is true now.",
     )

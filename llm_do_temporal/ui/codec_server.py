@@ -25,9 +25,17 @@ from temporalio.converter import DataConverter
 from llm_do_temporal.client.history.events import NOT_AT_HAND
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
-from llm_do_temporal.ui.names import OnlyByName, called_by, is_own_page
-from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
-from llm_do_temporal.ui.security.users import Access, Caller, Visitor, peer_of
+from llm_do_temporal.ui.access import (
+    MAX_SIGN_IN_BYTES,
+    SECONDS,
+    Access,
+    Attempts,
+    Caller,
+    Visitor,
+    peer_of,
+    set_session,
+)
+from llm_do_temporal.ui.http_server import OnlyByName, called_by, is_own_page
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
@@ -43,8 +51,8 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
 <label>Token <input name="token" type="password" autocomplete="off" required></label>
 <button>Sign in</button></form>
 """
-_PAGE_HEADERS = {
-    "Cache-Control": "no-store",
+_NO_STORE = {"Cache-Control": "no-store"}
+_PAGE_HEADERS = _NO_STORE | {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
     ),
@@ -87,8 +95,7 @@ class CodecServer:
         if session is None:
             return _page("This token is not known here, or too many were tried; wait a minute then.", status=401)
         response = RedirectResponse(_SIGN_IN, status_code=303)
-        secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-        response.set_cookie(_COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
+        set_session(request, response, _COOKIE, session)
         return response
 
     async def _answer(self, request: Request, change: Callable[[Payload], Awaitable[Payload]]) -> Response:
@@ -107,7 +114,7 @@ class CodecServer:
             changed = Payloads(payloads=[await change(payload) for payload in given.payloads])
         except KeyMismatch as error:
             return _refused(422, error.message)
-        return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_no_store())
+        return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_NO_STORE)
 
     async def _opened(self, payload: Payload) -> Payload:
         with suppress(BlobsUnreachable, *NOT_AT_HAND):
@@ -181,13 +188,9 @@ async def _body(request: Request, most: int) -> bytes | None:
 
 
 def _refused(status: int, message: str, retry_seconds: float | None = None) -> Response:
-    headers = _no_store() | ({} if retry_seconds is None else {"Retry-After": f"{retry_seconds:.0f}"})
+    headers = _NO_STORE | ({} if retry_seconds is None else {"Retry-After": f"{retry_seconds:.0f}"})
     return JSONResponse({"message": message}, status_code=status, headers=headers)
 
 
 def _page(message: str, *, status: int = 200) -> Response:
     return HTMLResponse(_PAGE.format(message=message), status_code=status, headers=_PAGE_HEADERS)
-
-
-def _no_store() -> dict[str, str]:
-    return {"Cache-Control": "no-store"}

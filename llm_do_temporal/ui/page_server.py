@@ -1,10 +1,13 @@
 """The server of the page: its address, the way to know visitors, and the server itself.
 
-Called by the commands. Nothing is served beyond this machine unless the options say how people are known.
+Called by the commands. Nothing is served beyond this machine unless the options say how people are known. Programs are
+answered below `/api/`, by an application that is made when the first one comes: they send tokens with each request, and
+have no session that another page could use.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Collection
@@ -14,18 +17,46 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.access import Admission, KeptPage, LinkAccess, admitted
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
-from llm_do_temporal.ui.names import own_hosts
-from llm_do_temporal.ui.programs import BesidePage, Late
-from llm_do_temporal.ui.security.kept import KeptPage, LinkAccess
-from llm_do_temporal.ui.security.options import Admission, admitted
-from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, own_hosts, shown_address
+from llm_do_temporal.ui.requests import UiSettings
+
+API = "/api/"
+
+
+class BesidePage:
+    """ASGI application: the page, and beside it what answers programs."""
+
+    def __init__(self, page: ASGIApp, api: ASGIApp) -> None:
+        self._page = page
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to whichever it is for."""
+        is_api = scope["type"] == "http" and scope["path"].startswith(API)
+        await (self._api if is_api else self._page)(scope, receive, send)
+
+
+class Late:
+    """ASGI application that is made at the first request: loading it takes longer than everything else of the page."""
+
+    def __init__(self, build: Callable[[], ASGIApp]) -> None:
+        self._build = build
+        self._made: asyncio.Task[ASGIApp] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if self._made is None:
+            self._made = asyncio.create_task(asyncio.to_thread(self._build))
+        made = await asyncio.shield(self._made)
+        await made(scope, receive, send)
+
 
 DEFAULT_PORT = 8234
 _WHAT = "the page"

@@ -13,8 +13,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from llm_do_temporal.ui.http_server import BoundServer, listen, shown_address
-from llm_do_temporal.ui.names import SAFE_METHODS, OnlyByName, called_by, is_from_elsewhere, is_own_page, own_hosts
+from llm_do_temporal.ui.http_server import (
+    SAFE_METHODS,
+    BoundServer,
+    OnlyByName,
+    called_by,
+    is_from_elsewhere,
+    is_own_page,
+    listen,
+    own_hosts,
+    shown_address,
+)
 
 MAX_PROXIED_BYTES = 8 << 20
 """Largest body that is passed on; more than the server takes in one message."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llm_do_temporal import errors
-from llm_do_temporal.doors.http.problems import PROBLEM_TYPES
+from llm_do_temporal.doors.http.requests import PROBLEM_TYPES
 from llm_do_temporal.errors import LlmDoError
 from scripts.pages.docstrings import first_paragraph
 

@@ -14,7 +14,7 @@ from playwright.async_api import async_playwright, expect
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.environment import UNDO_VARIABLE
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.ui.security.kept import KeptPage
+from llm_do_temporal.ui.access import KeptPage
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.chromium import launch
 from tests.support.people.desk import Desk, desk_in

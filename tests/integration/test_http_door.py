@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
-from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import Program, Reply, person, program
 from tests.support.runs.parked import write_call

@@ -14,8 +14,7 @@ from pydantic import ConfigDict
 
 from llm_do_temporal.doors.forms import filled_values
 from llm_do_temporal.doors.mcp import server
-from llm_do_temporal.doors.mcp.server import VIA
-from llm_do_temporal.doors.mcp.tools import NAMES
+from llm_do_temporal.doors.mcp.server import NAMES, VIA
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.hidden_characters import is_hidden

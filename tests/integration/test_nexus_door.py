@@ -20,7 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.rules.advice import advice_on
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCallReader
-from llm_do_temporal.doors.nexus.service import SERVICE, LlmDoHandler
+from llm_do_temporal.doors.nexus import SERVICE, LlmDoHandler
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.service.build import ServiceSettings, build_worker

@@ -37,8 +37,7 @@ from llm_do_temporal.client.views import pending_work as troubles
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.queues import ROLES, Role
-from llm_do_temporal.service.build import LEAST_ACTIVITIES, ServiceSettings, build_worker
-from llm_do_temporal.service.pollers import Workers
+from llm_do_temporal.service.build import LEAST_ACTIVITIES, ServiceSettings, Workers, build_worker
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted

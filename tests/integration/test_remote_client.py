@@ -16,9 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from llm_do_temporal.doors.http.app import build_api
-from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,

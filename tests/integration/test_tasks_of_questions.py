@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.open_questions import read_run
 from llm_do_temporal.doors.slack.cards import question_card
-from llm_do_temporal.doors.values.runs import AskedQuestion
+from llm_do_temporal.doors.values import AskedQuestion
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.testing import scripted
 from tests.support.people.signed_in import page_with, signed_in_browser

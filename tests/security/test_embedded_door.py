@@ -11,7 +11,7 @@ import pytest_asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from llm_do_temporal.ui.names import own_hosts
+from llm_do_temporal.ui.http_server import own_hosts
 from llm_do_temporal.ui.temporal_ui import MAX_PROXIED_BYTES, build_ui_app
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.servers.embedded import HELD, Embedded, approving, embedded, starting

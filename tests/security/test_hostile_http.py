@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.doors.http.app import build_api
-from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.http.requests import MAX_PARTS
+from llm_do_temporal.doors.principal import Principal, TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.doors.values.strict_json import MAX_PARTS
 from llm_do_temporal.testing import scripted
-from llm_do_temporal.ui import connections
+from llm_do_temporal.ui import http_server as connections
 from tests.support.doors.http_client import PREFIX, Program, person, program
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.names import own_hosts
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
+from llm_do_temporal.ui.http_server import own_hosts
+from llm_do_temporal.ui.requests import UiSettings
 from llm_do_temporal.ui.temporal_ui import TemporalUi
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.chromium import launch

@@ -15,13 +15,22 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.ui import access as counting
+from llm_do_temporal.ui.access import (
+    MAX_KNOWN,
+    PER_ADDRESS,
+    SECONDS,
+    SESSION_SECONDS,
+    TOGETHER,
+    Attempts,
+    Caller,
+    KeptPage,
+    LinkAccess,
+    TokenAccess,
+)
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security import attempts as counting
-from llm_do_temporal.ui.security.attempts import MAX_KNOWN, PER_ADDRESS, SECONDS, TOGETHER, Attempts
-from llm_do_temporal.ui.security.kept import SESSION_SECONDS, KeptPage, LinkAccess
-from llm_do_temporal.ui.security.middleware import MAX_FIELD_BYTES
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import Caller, TokenAccess
+from llm_do_temporal.ui.guard import MAX_FIELD_BYTES
+from llm_do_temporal.ui.requests import UiSettings
 from tests.support.servers.sockets import ask, request, serving, status_of
 
 ADA, BOB = "a" * 24, "b" * 24

@@ -15,8 +15,7 @@ import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.doors.message_lines import MAX_LINE_BYTES
-from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.errors import UsageError
 from tests.support.doors.piped import Piped, piped
 from tests.support.patience import PATIENCE_SECONDS

@@ -9,8 +9,7 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
-from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted

@@ -16,15 +16,14 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
 from llm_do_temporal.doors.http.app import MAX_BODY_BYTES, build_api
-from llm_do_temporal.doors.http.problems import misdirected
+from llm_do_temporal.doors.http.requests import misdirected
 from llm_do_temporal.doors.mcp.transports import http_app
-from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.doors.values import ProblemDetails
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import scripted
-from llm_do_temporal.ui.names import OnlyByName
+from llm_do_temporal.ui.http_server import OnlyByName
 from tests.support.doors.http_client import PREFIX, Program, person, program, waiting, writer
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

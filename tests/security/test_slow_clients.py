@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from llm_do_temporal.ui import connections
-from llm_do_temporal.ui.connections import MAX_HEADER_BYTES
+from llm_do_temporal.ui import http_server as connections
+from llm_do_temporal.ui.http_server import MAX_HEADER_BYTES
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.servers.sockets import ask, everything, serving, status_of
 

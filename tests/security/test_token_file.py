@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.errors import AccessRefused, UsageError
 
 READ = frozenset({TokenScope.READ})
@@ -20,7 +19,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from llm_do_temporal.doors.principal import TokenScope
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.doors.principal import TokenFile
 from llm_do_temporal.errors import AccessRefused, UsageError
 tokens, made = TokenFile.of_workshop(Path(sys.argv[1])), 0
 while made < 10:

@@ -55,10 +55,9 @@ async def codec_server(
         Where the Temporal UI is, like https://temporal.example.com; repeat it for more; default: http://localhost:8233.
     """
     leave_when_told()
+    from llm_do_temporal.ui.access import Admission, admitted
     from llm_do_temporal.ui.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, build_codec_app
-    from llm_do_temporal.ui.http_server import HttpServer, check_names, listen, shown_address
-    from llm_do_temporal.ui.names import own_hosts
-    from llm_do_temporal.ui.security.options import Admission, admitted
+    from llm_do_temporal.ui.http_server import HttpServer, check_names, listen, own_hosts, shown_address
 
     converter = _converter(location)
     access, token = admitted(Admission(token_file, trusted_header, trusted_proxy), host, what=_WHAT)

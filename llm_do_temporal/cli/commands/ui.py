@@ -53,8 +53,8 @@ async def ui(
     leave_when_told()
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.telemetry import begin_telemetry
+    from llm_do_temporal.ui.access import Admission
     from llm_do_temporal.ui.page_server import PageOptions, PageServer
-    from llm_do_temporal.ui.security.options import Admission
 
     begin_telemetry()
     admission = Admission(token_file, trusted_header, trusted_proxy)
@@ -86,10 +86,10 @@ def api_of(
 
     def build(hosts: Collection[str]) -> ASGIApp:
         from llm_do_temporal.doors.http.app import build_api
-        from llm_do_temporal.doors.http.problems import misdirected
+        from llm_do_temporal.doors.http.requests import misdirected
+        from llm_do_temporal.doors.principal import TokenFile
         from llm_do_temporal.doors.service import DoorService
-        from llm_do_temporal.doors.tokens import TokenFile
-        from llm_do_temporal.ui.names import OnlyByName
+        from llm_do_temporal.ui.http_server import OnlyByName
 
         api = build_api(DoorService(client, workshop, embedded=embedded), TokenFile.of_workshop(workshop))
         return OnlyByName(api, hosts, misdirected())

@@ -1,26 +1,347 @@
-"""The application of `/api/v1`, with the OpenAPI document that is made from its routes.
+"""The application of `/api/v1`: its routes, and the OpenAPI document that is made from them.
 
 A thin translation: each route asks `doors` one thing. Owns headers, status codes and nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
 from importlib.metadata import version
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from llm_do_temporal.doors.http import experiments, questions, runs
-from llm_do_temporal.doors.http.problems import add_handlers, problem_responses
-from llm_do_temporal.doors.http.requests import PREFIX
-from llm_do_temporal.doors.reference import POLICY, reference_page
-from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.client.views.run_list import read_filter
+from llm_do_temporal.doors import experiments, forks, reviews, views
+from llm_do_temporal.doors.experiments import (
+    ExperimentComparison,
+    ExperimentFacts,
+    ExperimentResults,
+    ExperimentStart,
+    StartedExperiment,
+)
+from llm_do_temporal.doors.forks import Fork, ForkForecast
+from llm_do_temporal.doors.http.reference import POLICY, reference_page
+from llm_do_temporal.doors.http.requests import (
+    PREFIX,
+    After,
+    Caller,
+    Key,
+    QuestionId,
+    RunId,
+    Service,
+    Shown,
+    TokenFirst,
+    add_handlers,
+    owner_of,
+    problem_responses,
+    saved,
+)
+from llm_do_temporal.doors.principal import TokenFile
+from llm_do_temporal.doors.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
+from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN, DoorService
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, RunsQuery, Start, Worker
+from llm_do_temporal.doors.views import BatchItems, RunTree, TranscriptPart
 from llm_do_temporal.request_bodies import limited
 
 MAX_BODY_BYTES = 64 << 20
 """Largest request: files are in base64."""
+_DECIDING = problem_responses(409, 412, 428)
+runs = APIRouter(prefix=PREFIX, tags=["runs"], route_class=TokenFirst)
+questions = APIRouter(prefix=PREFIX, tags=["questions"], route_class=TokenFirst)
+evaluations = APIRouter(prefix=PREFIX, tags=["evaluations"], route_class=TokenFirst)
+ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
+_MEANT = "Id of an experiment, the name of its evaluation, `NAME@-1`, or the beginning of its digest."
+ExperimentId = Annotated[str, Path(description=_MEANT, min_length=1, max_length=300)]
+ExperimentName = Annotated[str, Query(description=_MEANT, min_length=1, max_length=300)]
+
+
+def _located(run: Run, response: Response) -> Run:
+    """Return a run that was started, and say where it is."""
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(run.run, safe='')}"
+    return run
+
+
+@runs.get("/workers")
+async def list_workers(service: Service, caller: Caller) -> list[Worker]:
+    """List the workers that may be started: exported ones, for a person all."""
+    return await service.workers(caller)
+
+
+@runs.post("/runs", status_code=202)
+async def start_run(service: Service, caller: Caller, start: Start, response: Response, key: Key = None) -> Run:
+    """Start a run. The same `Idempotency-Key` of the same owner starts one run, whatever is lost on the way."""
+    run, _ = await service.start(caller, start, key=key)
+    return _located(run, response)
+
+
+@runs.get("/runs")
+async def list_of_runs(service: Service, caller: Caller, wanted: Annotated[RunsQuery, Query()]) -> RunsPage:
+    """List runs, open ones first, then those that ended last."""
+    return await service.runs(caller, read_filter(wanted.model_dump(exclude={"page"})), page=wanted.page)
+
+
+@runs.get("/runs/{run}")
+async def get_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for end or question.")] = 0,
+    seen: Annotated[list[str] | None, Query(description="Questions that end no wait.", max_length=MOST_SEEN)] = None,
+) -> Run:
+    """Return a run with its result, once it has ended. With `wait`, as soon as it ends or asks something new."""
+    if wait:
+        return await service.wait(caller, run, wait, seen=seen or ())
+    return await service.run(caller, run)
+
+
+@runs.post("/runs/{run}/cancel", status_code=202)
+async def cancel_run(service: Service, caller: Caller, run: RunId) -> Run:
+    """Ask a run, and everything below it, to stop, and return it as it is now."""
+    return await service.cancel(caller, run)
+
+
+async def _followed(
+    service: Service, caller: Caller, run: RunId, last_event_id: Annotated[int, Header(ge=0, le=1 << 53)] = 0
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """Yield the events of a run that the caller may read; they end with the request, however that ends."""
+    await service.readable(caller, run)
+    async with aclosing(service.events(caller, run, after=last_event_id)) as events:
+        yield events
+
+
+@runs.get("/runs/{run}/events", response_class=EventSourceResponse)
+async def follow_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    events: Annotated[AsyncIterator[Any], Depends(_followed)],
+    request: Request,
+) -> AsyncIterator[ServerSentEvent]:
+    """Send the events of a run as they come, behind the number in `Last-Event-ID`; ends with the event `end`."""
+    with suppress(HTTPException):  # a token that is revoked meanwhile ends the stream
+        async for event in events:
+            await owner_of(request)
+            yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
+        ended = await service.run(caller, run)
+        await owner_of(request)
+        yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
+
+
+@runs.get("/runs/{run}/files")
+async def list_files_of_run(service: Service, caller: Caller, run: RunId) -> list[RunFile]:
+    """List the files that a run was given, and that its file tools and reviews have written."""
+    return await service.files(caller, run)
+
+
+@runs.get("/runs/{run}/files/content", response_class=Response)
+async def read_file_of_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    origin: Annotated[Literal["given", "written"], Query(description="Where the file comes from.")],
+    name: Annotated[str, Query(description="Its name in the list.", max_length=4_000)],
+) -> Response:
+    """Send a file, to be saved; of a written one what is there now, to programs only as the run has left it."""
+    return saved(*await service.file(caller, run, origin, name))
+
+
+@runs.get("/runs/{run}/tree")
+async def get_tree_of_run(service: Service, caller: Caller, run: RunId) -> RunTree:
+    """Return all invocations of a run, and what each has spent so far."""
+    return await views.tree_of_run(service, caller, run)
+
+
+@runs.get("/runs/{run}/transcript")
+async def read_transcript(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    path: Annotated[str, Query(description="Place in the tree.", min_length=1, max_length=1_000)] = "main",
+    part: Annotated[str | None, Query(description="`before` of the part behind.", pattern="^[0-9a-f-]{36}$")] = None,
+) -> TranscriptPart:
+    """Return the conversation of an invocation, the newest part first: a long one has several."""
+    return await views.transcript(service, caller, run, path, part=part)
+
+
+@runs.get("/runs/{run}/items")
+async def list_items_of_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=views.MOST_ITEMS)] = views.MOST_ITEMS,
+) -> BatchItems:
+    """List the items of a batch with their outcomes, in their order."""
+    return await views.items(service, caller, run, after=after, limit=limit)
+
+
+@runs.post("/runs/{run}/retry", status_code=202)
+async def retry_run(service: Service, caller: Caller, run: RunId, response: Response, key: Key = None) -> Run:
+    """Start a run for the items of a batch that failed or were never done; what was done is taken over."""
+    return _located(await forks.retry(service, caller, run, key=key), response)
+
+
+@runs.post("/runs/{run}/forks", status_code=202)
+async def fork_run(
+    service: Service, caller: Caller, run: RunId, changes: Fork, response: Response, key: Key = None
+) -> Run:
+    """Do a run once more with changes, for a person; what they leave as it was is reused, and files stay aside."""
+    return _located(await forks.fork(service, caller, run, changes, key=key), response)
+
+
+@runs.post("/runs/{run}/forks/forecast")
+async def forecast_fork(service: Service, caller: Caller, run: RunId, changes: Fork) -> ForkForecast:
+    """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
+    return await forks.forecast(service, caller, run, changes)
+
+
+@questions.get("/questions")
+async def list_questions(service: Service, caller: Caller) -> list[AskedQuestion]:
+    """List all questions that wait, oldest first."""
+    return await service.questions(caller)
+
+
+@questions.get("/runs/{run}/questions")
+async def list_questions_of_run(service: Service, caller: Caller, run: RunId) -> list[AskedQuestion]:
+    """List the questions of a run that wait, oldest first."""
+    return await service.questions(caller, run)
+
+
+@questions.get("/runs/{run}/questions/{question}")
+async def get_question(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
+) -> AskedQuestion:
+    """Return a question, decided or not. Its `ETag` is what a decision and an undo name in `If-Match`."""
+    asked = await service.question(caller, run, question)
+    response.headers["ETag"] = f'"{asked.digest}"'
+    return asked
+
+
+@questions.post("/runs/{run}/questions/{question}/decision", responses=_DECIDING)
+async def decide_question(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, answer: Answer, digest: Shown
+) -> AskedQuestion:
+    """Decide a question as it was shown. The first answer of all doors wins: 409 says whose that was."""
+    return await service.decide(caller, run, question, answer, digest=digest)
+
+
+@questions.post("/runs/{run}/questions/{question}/undo", responses=_DECIDING)
+async def undo_decision(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, digest: Shown
+) -> AskedQuestion:
+    """Take back one's own decision about what was shown, before it takes effect; the question is open again."""
+    return await service.undo(caller, run, question, digest=digest)
+
+
+@questions.get("/runs/{run}/reviews")
+async def list_reviews_of_run(service: Service, caller: Caller, run: RunId) -> list[ReviewHead]:
+    """List the reviews of a run, open or decided; each is the question of its id."""
+    return await reviews.list_reviews(service, caller, run)
+
+
+@questions.get("/runs/{run}/reviews/{question}")
+async def get_review(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
+) -> ShownChanges:
+    """Return a review with its changes. Its `ETag` is what an answer names in `If-Match`."""
+    shown = await reviews.show_review(service, caller, run, question)
+    response.headers["ETag"] = f'"{shown.digest}"'
+    return shown
+
+
+@questions.get("/runs/{run}/reviews/{question}/change")
+async def get_change(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    question: QuestionId,
+    path: ChangedPath,
+    why: Annotated[bool, Query(description="Whether to read the words of the model.")] = False,
+) -> ChangedLines:
+    """Return a change of a review with its lines, hunk by hunk; a binary file is known by its digest."""
+    return await reviews.show_change(service, caller, run, question, path, why=why)
+
+
+@questions.get("/runs/{run}/reviews/{question}/content", response_class=Response)
+async def read_changed_file(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    question: QuestionId,
+    path: ChangedPath,
+    side: Annotated[Literal["now", "base"], Query(description="As it would be, or as it was.")] = "now",
+) -> Response:
+    """Send the bytes of one side of a changed file. They are never shown by a browser, only saved."""
+    return saved(*await reviews.read_side(service, caller, run, question, path, side))
+
+
+@questions.post("/runs/{run}/reviews/{question}/answer", responses=_DECIDING)
+async def answer_review(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, digest: Shown
+) -> AskedQuestion:
+    """Answer a review as it was shown: some files or hunks, not others, with remarks. The first answer wins."""
+    return await reviews.answer_review(service, caller, run, question, parts, digest=digest)
+
+
+@questions.get("/runs/{run}/patch", response_class=Response)
+async def read_patch_of_run(service: Service, caller: Caller, run: RunId) -> Response:
+    """Send what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
+    return saved(await reviews.patch_of_run(service, caller, run), "text/x-diff")
+
+
+@evaluations.get("/evaluations")
+async def list_evaluations(service: Service, caller: Caller) -> list[str]:
+    """List the names of the workshop's evaluations."""
+    return await experiments.list_evaluations(service, caller)
+
+
+@evaluations.post("/experiments", status_code=202)
+async def start_experiment(
+    service: Service, caller: Caller, start: ExperimentStart, response: Response
+) -> StartedExperiment:
+    """Run an evaluation, go on with it, or find the finished one: the same files are the same experiment."""
+    begun = await experiments.start_experiment(service, caller, start)
+    response.headers["Location"] = f"{PREFIX}/experiments/{quote(begun.experiment, safe='')}"
+    return begun
+
+
+@evaluations.get("/experiments")
+async def list_of_experiments(service: Service, caller: Caller) -> list[ExperimentFacts]:
+    """List the experiments that the server knows, the newest first."""
+    return await experiments.experiments(service, caller)
+
+
+@evaluations.get("/experiments/{experiment}")
+async def get_experiment(service: Service, caller: Caller, experiment: ExperimentId) -> ExperimentFacts:
+    """Return an experiment with its progress and its figures so far."""
+    return await experiments.experiment(service, caller, experiment)
+
+
+@evaluations.get("/experiments/{experiment}/results")
+async def list_results_of_experiment(
+    service: Service,
+    caller: Caller,
+    experiment: ExperimentId,
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=experiments.MOST_RESULTS)] = experiments.MOST_RESULTS,
+) -> ExperimentResults:
+    """List the results of an experiment in the order of its cases, and whether its thresholds are kept."""
+    return await experiments.results(service, caller, experiment, after=after, limit=limit)
+
+
+@evaluations.get("/comparison")
+async def compare_experiments(
+    service: Service, caller: Caller, one: ExperimentName, other: ExperimentName
+) -> ExperimentComparison:
+    """Compare two experiments case by case; the second one is judged."""
+    return await experiments.compare(service, caller, one, other)
 
 
 def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
@@ -37,7 +358,7 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         responses=problem_responses(400, 401, 403, 404, 413, 422, 424, 503),
     )
     app.state.service, app.state.tokens = service, tokens
-    for router in (runs.router, questions.router, experiments.router):
+    for router in (runs, questions, evaluations):
         app.include_router(router)
     app.add_route(f"{PREFIX}/docs", _reference, methods=["GET"], include_in_schema=False)
     add_handlers(app)
@@ -53,6 +374,3 @@ def _bounded(app: ASGIApp) -> ASGIApp:
 async def _reference(request: Request) -> HTMLResponse:
     headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
     return HTMLResponse(reference_page(request.app.openapi()), headers=headers)
-
-
-__all__ = ["MAX_BODY_BYTES", "PREFIX", "build_api"]

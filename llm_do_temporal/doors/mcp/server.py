@@ -1,12 +1,16 @@
 """The MCP server: tools are read from the workshop's files each time, and every state is that of a run.
 
-A thin translation. Where the client knows the tasks extension, the id of a task is the id of its run; where it can ask
-its person, a question is a form; else it calls `wait` again. Nothing is kept here between two requests.
+A thin translation. There is a tool for each exported worker, and plain ones for clients that know nothing else. Where
+the client knows the tasks extension, the id of a task is the id of its run; where it can ask its person, a question is
+a form; else it calls `wait` again. A form names what it shows by the question's digest, which comes back with the
+answer: nothing is kept here between two requests.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from time import monotonic
@@ -19,13 +23,162 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field
 
-from llm_do_temporal.doors.forms import answer_of, filled_values
-from llm_do_temporal.doors.mcp.forms import form_of, key_of, read_key
-from llm_do_temporal.doors.mcp.tools import NAMES, PLAIN, tool_of, worker_name
+from llm_do_temporal.doors.forms import answer_of, filled_values, form_schema
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, KeyedStart, Run
+from llm_do_temporal.doors.values import MAX_KEY_CHARS, Answer, AskedQuestion, Failure, KeyedStart, Run, Worker
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.redaction.hidden_characters import made_visible
+
+_RUN = {"type": "string", "description": "Id of the run."}
+_KEY = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_KEY_CHARS,
+    "description": "Any text of yours: the same key starts one run, however often it is sent.",
+}
+_FILES = {
+    "type": "array",
+    "description": "Files to attach.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Name without folders."},
+            "content": {"type": "string", "description": "Bytes in base64, without line breaks."},
+        },
+        "required": ["name", "content"],
+        "additionalProperties": False,
+    },
+}
+_PROMPT = {"type": "string", "description": "The task in words."}
+_PREFIX = "worker_"
+_DECISION = {"type": "string", "enum": ["approve", "reject", "modify"]}
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+PLAIN = (
+    types.Tool(
+        name="start",
+        description="Start a run of a worker, and return its id at once.",
+        input_schema=_object(
+            {
+                "worker": {"type": "string"},
+                "prompt": _PROMPT,
+                "input": {"description": "Structured input of a worker that has a schema for it."},
+                "attachments": _FILES,
+                "key": _KEY,
+            },
+            "worker",
+        ),
+    ),
+    types.Tool(
+        name="wait",
+        description="Wait up to 45 seconds until a run ends or asks people something. Call it again while it runs.",
+        input_schema=_object({"run": _RUN, "seen": {"type": "array", "items": {"type": "string"}}}, "run"),
+    ),
+    types.Tool(
+        name="questions",
+        description="List what runs ask people: of one run, or of all that you may see.",
+        input_schema=_object({"run": _RUN}),
+    ),
+    types.Tool(
+        name="answer",
+        description="Hand on the decision of a person about a question. Yours does not count, and is refused.",
+        input_schema=_object(
+            {
+                "run": _RUN,
+                "question": {"type": "string"},
+                "digest": {"type": "string", "description": "Digest of the question that the person saw."},
+                "decision": _DECISION,
+                "note": {"type": "string", "description": "Reason of a rejection."},
+                "args": {"type": "object", "description": "The arguments after a change."},
+            },
+            "run",
+            "question",
+            "digest",
+            "decision",
+        ),
+    ),
+    types.Tool(
+        name="result",
+        description="Return the state of a run, the names of its files, and its result once it has ended.",
+        input_schema=_object({"run": _RUN}, "run"),
+    ),
+)
+NAMES = frozenset(tool.name for tool in PLAIN)
+
+
+def tool_of(worker: Worker) -> types.Tool:
+    """Return the tool that runs the worker; one that is called like a plain tool has `worker_` before its name."""
+    properties: dict[str, Any] = {"prompt": _PROMPT, "key": _KEY}
+    if worker.input_schema is not None:
+        properties["input"] = worker.input_schema
+    if worker.takes_files:
+        properties["attachments"] = _FILES
+    required = ("prompt",) if worker.input_schema is None else ("input",)
+    return types.Tool(
+        name=tool_name(worker.name),
+        description=worker.description or f"Runs the worker '{worker.name}'.",
+        input_schema=_object(properties, *required),
+    )
+
+
+def tool_name(worker: str) -> str:
+    """Return the name of a worker's tool, which is no other worker's: `start` is `worker_start`, and so on."""
+    return f"{_PREFIX}{worker}" if _stem(worker) in NAMES else worker
+
+
+def worker_name(tool: str) -> str:
+    """Return the name of the worker that a tool runs."""
+    return tool.removeprefix(_PREFIX) if _stem(tool) in NAMES else tool
+
+
+def _stem(name: str) -> str:
+    """Return the name without all prefixes."""
+    return re.sub(f"^({_PREFIX})+", "", name)
+
+
+MAX_SHOWN_CHARS = 4_000
+"""Most characters of arguments in a form; the page shows all of them."""
+
+
+def key_of(question: AskedQuestion) -> str:
+    """Return the name of a form: the question, and what was shown."""
+    return f"{question.id}:{question.digest}"
+
+
+def read_key(key: str) -> tuple[str, str]:
+    """Return the id of the question and the digest of what was shown. Both are a stranger's words until compared."""
+    question, _, digest = key.partition(":")
+    return question, digest
+
+
+def form_of(question: AskedQuestion, page: str | None) -> types.ElicitRequest:
+    """Return the form; `page` is the address of the web page, None where none is known."""
+    return types.ElicitRequest(
+        params=types.ElicitRequestFormParams(message=message_of(question, page), requested_schema=form_schema(question))
+    )
+
+
+def message_of(question: AskedQuestion, page: str | None) -> str:
+    """Return what a person reads: the call, who wants it, and where all of it can be seen; nothing in it is hidden."""
+    shown = made_visible(json.dumps(question.args, ensure_ascii=False, indent=1))
+    wanted = f"'{question.worker}' ({question.path}) in run '{question.run}' wants: {question.summary}"
+    lines = [made_visible(wanted, keep=""), ""]
+    lines.append(shown[:MAX_SHOWN_CHARS])
+    if len(shown) > MAX_SHOWN_CHARS or question.diff or question.is_review:
+        lines += ["", f"This is not all of it. {_whole(question, page)}"]
+    return "\n".join(lines)
+
+
+def _whole(question: AskedQuestion, page: str | None) -> str:
+    if page is None:
+        return f"See `llm-do-temporal approvals {question.run} {question.id}`."
+    return f"See {page}/runs/{question.run}/approvals/{question.id}"
+
 
 VIA = "mcp"
 TASKS = "io.modelcontextprotocol/tasks"

@@ -20,9 +20,8 @@ from starlette.applications import Starlette
 
 from llm_do_temporal.doors.mcp.server import VIA, build_server
 from llm_do_temporal.doors.message_lines import TOO_LONG, BoundedLines
-from llm_do_temporal.doors.principal import LOCAL_AGENT, Principal, TokenScope
+from llm_do_temporal.doors.principal import LOCAL_AGENT, Principal, TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import AccessRefused, UsageError
 
 PATH = "/mcp"

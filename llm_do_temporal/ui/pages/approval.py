@@ -1,29 +1,38 @@
-"""The page of an approval: the whole call with its background, its decision, and the form to decide."""
+"""The pages of an approval: the call with its background and the form to decide, its edit, and remembered decisions.
+
+Only the form carries edited arguments from step to step; every step checks them all again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.client import Question
+from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, UndoInput
+from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES
-from llm_do_temporal.ui.content.arguments import editable_json, read_object
+from llm_do_temporal.ui.content.arguments import editable_json, editable_yaml, read_arguments, read_object
 from llm_do_temporal.ui.content.attachments import shown_attachments
 from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.call_parts import difference, parts_of
 from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
+from llm_do_temporal.ui.content.forms import Field, fields_of, read_fields, with_problems
 from llm_do_temporal.ui.content.last_answer import answered_last, own_address
 from llm_do_temporal.ui.content.precedents import precedents_of
 from llm_do_temporal.ui.content.questions import (
     SPANS,
-    decide,
     grant_of,
     kinds_for,
     question_among,
@@ -32,15 +41,11 @@ from llm_do_temporal.ui.content.questions import (
 )
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.staleness import file_now
+from llm_do_temporal.ui.content.urls import approval_address, grants_address
 from llm_do_temporal.ui.pages.attachments import with_documents
-from llm_do_temporal.ui.pages.queue import (
-    address_after,
-    address_again,
-    address_in_queue,
-    kept_query,
-    queue_of,
-)
-from llm_do_temporal.ui.pages.reviews.review import ReviewStep, show_review, take_review
+from llm_do_temporal.ui.pages.inbox import address_again, address_in_queue, decided, inbox_address, kept_query, queue_of
+from llm_do_temporal.ui.pages.reviews import ReviewStep, show_review, take_review
+from llm_do_temporal.ui.requests import client_of, is_barred, see_other, sentence, settings_of
 
 _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
 
@@ -74,7 +79,7 @@ async def take_decision(request: Request) -> Response:
     try:
         grant = grant_of(form, question) if kind is DecisionKind.APPROVE else None
     except UsageError as unusable:
-        return await _page(request, status=422, problem=_sentence(unusable.message), **typed)
+        return await _page(request, status=422, problem=sentence(unusable), **typed)
     decision = Decision(
         id=question.id,
         decision=DecisionKind.MODIFY if shown else kind,
@@ -86,17 +91,15 @@ async def take_decision(request: Request) -> Response:
         grant=grant,
     )
     try:
-        taken = await decide(request, question, decision)
+        return await decided(request, question, decision)
     except DecisionRefused as refused:
-        return await _page(request, status=409, problem=_sentence(refused.message), **typed)
-    address = await address_after(request, question, decision.decision, taken=taken)
-    return RedirectResponse(address, status_code=303)
+        return await _page(request, status=409, problem=sentence(refused), **typed)
 
 
 async def undo_decision(request: Request) -> Response:
     """Take back the visitor's decision, which has not taken effect, or let it take effect at once."""
     question, form = await question_of(request), request.state.form
-    client: LlmDoClient = request.app.state.client
+    client = client_of(request)
     shown = question.request.digest or None
     undo, is_now = UndoInput(id=question.id, by=request.state.user, digest=shown), text_of(form, "step") == "now"
     address = own_address(text_of(form, "here")) or address_in_queue(request, question.run, question.id)
@@ -104,16 +107,16 @@ async def undo_decision(request: Request) -> Response:
         await (client.let_take_effect if is_now else client.undo)(question.run, undo)
     except DecisionRefused as refused:
         if is_now and question.verdict is not None:
-            return RedirectResponse(address, status_code=303)
-        return await _page(request, status=409, problem=_sentence(refused.message))
+            return see_other(address)
+        return await _page(request, status=409, problem=sentence(refused))
     if not is_now and question.held is not None:
         address = address_again(request, question, question.held.vote.decision)
-    return RedirectResponse(address, status_code=303)
+    return see_other(address)
 
 
 async def _page(request: Request, *, status: int = 200, **more: Any) -> Response:
     """Return the page of the question that the address names, as it stands now."""
-    workshop, client = request.app.state.settings.workshop, request.app.state.client
+    workshop, client = settings_of(request).workshop, client_of(request)
     question, known = await question_among(request)
     if question.request.review is not None:
         step = ReviewStep(problem=more.get("problem", ""), status=status, is_sent=more.get("sent", False))
@@ -150,10 +153,8 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
 
 
 def _state(request: Request, question: Question, **more: Any) -> dict[str, Any]:
-    approvers = question.request.approvers
-    barred = bool(approvers) and request.state.user not in approvers
-    context = {"question": question, "asked": question.request, "barred": barred, "query": kept_query(request)}
-    return {**context, **more}
+    barred, query = is_barred(request, question), kept_query(request)
+    return {"question": question, "asked": question.request, "barred": barred, "query": query, **more}
 
 
 def _changed(question: Question) -> list[Any]:
@@ -162,13 +163,162 @@ def _changed(question: Question) -> list[Any]:
     return difference(question.request.args, args)
 
 
-def _sentence(message: str) -> str:
-    return message[:1].upper() + message[1:] + "."
+@dataclass
+class Edited:
+    """Arguments as a person has edited them so far."""
+
+    args: dict[str, Any]
+    fields: list[Field]
+    raw: str
+    problems: list[str] = field(default_factory=list[str])
 
 
+async def show_edit(request: Request) -> Response:
+    """Show the arguments as they are now, to be changed."""
+    question = await question_of(request)
+    if not _is_changeable(question):
+        return see_other(approval_address(question.run, question.id))
+    return _edit_page(request, question, _anew(question, question.args), raw="raw" in request.query_params)
+
+
+async def take_edit(request: Request) -> Response:
+    """Take a step: to the other form, to the difference, or to the decision."""
+    question = await question_of(request)
+    if not _is_changeable(question):
+        return see_other(approval_address(question.run, question.id))
+    form = request.state.form
+    step, raw = text_of(form, "step"), text_of(form, "mode") == "raw"
+    edited = _edited(question, form, raw=raw)
+    if step in ("form", "raw"):
+        if edited.problems:
+            return _edit_page(request, question, edited, raw=raw, status=422)
+        return _edit_page(request, question, _anew(question, edited.args), raw=step == "raw")
+    if not edited.problems:
+        edited.fields, edited.problems = with_problems(edited.fields, schema_problems(_schema(question), edited.args))
+    # After a vote for a change, sending that again agrees, and the call as it was asked takes it back.
+    if not edited.problems and edited.args == question.request.args == question.args:
+        edited.problems.append("nothing was changed")
+    if edited.problems:
+        return _edit_page(request, question, edited, raw=raw, status=422)
+    if step != "send":
+        return _difference_page(request, question, edited.args)
+    return await _send_edit(request, question, edited.args)
+
+
+async def _send_edit(request: Request, question: Question, args: dict[str, Any]) -> Response:
+    form: FormData = request.state.form
+    decision = Decision(
+        id=question.id,
+        decision=DecisionKind.MODIFY,
+        args=args,
+        digest=text_of(form, "digest") or None,
+        note=text_of(form, "note").strip(),
+        remember=Remember.SESSION if "remember" in form else Remember.NONE,
+        by=request.state.user,
+    )
+    try:
+        return await decided(request, question, decision)
+    except DecisionRefused as refused:
+        return _difference_page(request, await question_of(request), args, problem=refused.message, status=409)
+
+
+def _edited(question: Question, form: FormData, *, raw: bool) -> Edited:
+    """Return the arguments of a sent form, of either kind."""
+    schema = _schema(question)
+    if raw:
+        text = text_of(form, "raw")
+        try:
+            args = read_arguments(text)
+        except UsageError as error:
+            return Edited({}, [], text, [error.message])
+        return Edited(args, fields_of(schema, args), text)
+    sent = {name: value for name, value in form.items() if isinstance(value, str)}
+    args, fields = read_fields(schema, question.args, sent)
+    problems = [f"{each.name}: {each.problem}" for each in fields if each.problem]
+    return Edited(args, fields, editable_yaml(args), problems)
+
+
+def _anew(question: Question, args: dict[str, Any]) -> Edited:
+    return Edited(args, fields_of(_schema(question), args), editable_yaml(args))
+
+
+def _edit_page(request: Request, question: Question, edited: Edited, *, raw: bool, status: int = 200) -> Response:
+    # That of the question which was shown when editing began.
+    digest = text_of(request.state.form, "digest") if hasattr(request.state, "form") else question.request.digest
+    shown: dict[str, Any] = {"question": question, "edited": edited, "raw": raw, "digest": digest, **_places(request)}
+    return render(request, "edit.html", status=status, **shown)
+
+
+def _places(request: Request) -> dict[str, Any]:
+    return {"inbox": inbox_address(request), "query": kept_query(request)}
+
+
+def _difference_page(
+    request: Request, question: Question, args: dict[str, Any], *, problem: str = "", status: int = 200
+) -> Response:
+    form: FormData = request.state.form
+    return render(
+        request,
+        "review.html",
+        status=status,
+        question=question,
+        changed=[shown_part(part, _file_of(question)) for part in difference(question.request.args, args)],
+        raw=editable_json(args),
+        **_places(request),
+        note=text_of(form, "note"),
+        remember="remember" in form,
+        problem=problem,
+        digest=text_of(form, "digest"),
+    )
+
+
+def _file_of(question: Question) -> str:
+    """Return the path of the file that a call is about; empty if it is about none."""
+    request = question.request
+    return str(request.args.get("path", "")) if request.tool in PATH_TOOLS else ""
+
+
+def _is_changeable(question: Question) -> bool:
+    """Whether the call can be changed here; a review has a page of its own for that."""
+    return question.is_open and question.request.args_schema is not None and question.request.review is None
+
+
+def _schema(question: Question) -> dict[str, Any]:
+    return question.request.args_schema or {}
+
+
+async def show_grants(request: Request) -> Response:
+    """Show the remembered decisions that are in force."""
+    run = request.path_params["run"]
+    client = client_of(request)
+    grants = await client.grants(run)
+    listed = await read_run(client.temporal, run)
+    return render(
+        request,
+        "grants.html",
+        run=run,
+        grants=[(grant, json.loads(grant.canonical_args)[0]) for grant in grants],
+        task=listed.task,
+        ended=listed.ended_at is not None,
+        revoked="revoked" in request.query_params,
+    )
+
+
+async def revoke_grant(request: Request) -> Response:
+    """Take a decision back: identical calls are asked about again."""
+    run, approval = request.path_params["run"], text_of(request.state.form, "approval")
+    await client_of(request).revoke(run, approval, by=request.state.user)
+    return see_other(f"{grants_address(run)}?revoked")
+
+
+_EDIT = "/runs/{run}/approvals/{approval}/edit"
 routes = [
     Route("/runs/{run}/approvals/{approval}", show_approval, methods=["GET"]),
     Route("/runs/{run}/approvals/{approval}", take_decision, methods=["POST"]),
     Route("/runs/{run}/approvals/{approval}/state", show_state),
     Route("/runs/{run}/approvals/{approval}/undo", undo_decision, methods=["POST"]),
+    Route(_EDIT, show_edit, methods=["GET"]),
+    Route(_EDIT, take_edit, methods=["POST"]),
+    Route("/runs/{run}/grants", show_grants, methods=["GET"]),
+    Route("/runs/{run}/grants", revoke_grant, methods=["POST"]),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -15,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.record.facts import read_facts, read_files, written_bytes
 from llm_do_temporal.client.views.run_list import read_run
@@ -30,6 +30,7 @@ from llm_do_temporal.ui.content.documents.document import document_of
 from llm_do_temporal.ui.content.documents.syntax import language_of
 from llm_do_temporal.ui.content.questions import question_of
 from llm_do_temporal.ui.content.runs.files import as_attachment
+from llm_do_temporal.ui.requests import client_of, settings_of, shared
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2
@@ -44,20 +45,19 @@ async def send_attachment(request: Request) -> Response:
 
 async def send_given(request: Request) -> Response:
     """Send a file that a run was given."""
-    client: LlmDoClient = request.app.state.client
-    run = await read_run(client.temporal, request.path_params["run"])
+    client = client_of(request).temporal
+    run = await read_run(client, request.path_params["run"])
     async with translated(run.run):
-        facts = await read_facts(client.temporal, run)
+        facts = await read_facts(client, run)
     return await _send_blob(request, facts.all_attachments)
 
 
 async def send_written(request: Request) -> Response:
     """Send a file that a run has written, as it is now."""
-    client: LlmDoClient = request.app.state.client
-    run, workshop = request.path_params["run"], request.app.state.settings.workshop
+    run, workshop = request.path_params["run"], settings_of(request).workshop
     name, by = (request.query_params.get(key, "") for key in ("file", "by"))
     async with translated(run):
-        written = await read_files(client.temporal, run, by)
+        written = await read_files(client_of(request).temporal, run, by)
     found = next((one for one in written if one.place.path == name), None)
     if found is None or workshop is None:
         raise HTTPException(404)
@@ -72,12 +72,16 @@ async def _send_blob(request: Request, attachments: Sequence[Attachment]) -> Res
     """Send the attachment that the address names by its digest."""
     digest = request.path_params["sha256"]
     found = next((each for each in attachments if each.sha256 == digest), None)
-    workshop = request.app.state.settings.workshop
+    workshop = settings_of(request).workshop
     if found is None or workshop is None:
         raise HTTPException(404)
-    ring = ring_of(request.app.state.client.temporal.data_converter)
-    blobs = await asyncio.to_thread(workshop_blobs, workshop, ring)
+    blobs = await blobs_at(request, workshop)
     return await send_file(request, found, lambda: blobs.read(digest))
+
+
+async def blobs_at(request: Request, workshop: Path) -> BlobStore:
+    """Return the blob store of the workshop, with the keys that the page has."""
+    return await asyncio.to_thread(workshop_blobs, workshop, ring_of(client_of(request).temporal.data_converter))
 
 
 async def send_file(request: Request, found: Attachment, read: Callable[[], bytes]) -> Response:
@@ -87,7 +91,8 @@ async def send_file(request: Request, found: Attachment, read: Callable[[], byte
         if download or not is_pdf(found):
             data = await asyncio.to_thread(read)
             return Response(data, headers=headers_of(found, download=download))
-        pages = await _while_wanted(request, _pages(_room_of(request), read))
+        room = shared(request, "room_for_pdfs", lambda _client: asyncio.Semaphore(PDFS_AT_ONCE))
+        pages = await _while_wanted(request, _pages(room, read))
     except EffectFailed as error:
         raise HTTPException(404) from error
     if pages is None:
@@ -98,11 +103,11 @@ async def send_file(request: Request, found: Attachment, read: Callable[[], byte
 
 async def with_documents(request: Request, shown: Sequence[ShownAttachment]) -> list[ShownAttachment]:
     """Return the attachments, those of a known kind of text with the text as people read it."""
-    if not any(map(_is_document, shown)):
+    workshop = settings_of(request).workshop
+    if workshop is None or not any(map(_is_document, shown)):
         return list(shown)
-    ring = ring_of(request.app.state.client.temporal.data_converter)
     try:
-        blobs = await asyncio.to_thread(workshop_blobs, request.app.state.settings.workshop, ring)
+        blobs = await blobs_at(request, workshop)
     except LlmDoError:
         return list(shown)
     return [await asyncio.to_thread(_with_document, blobs, one) if _is_document(one) else one for one in shown]
@@ -119,14 +124,6 @@ def _with_document(blobs: BlobStore, shown: ShownAttachment) -> ShownAttachment:
     except (LlmDoError, UnicodeDecodeError):
         return shown
     return replace(shown, document=document_of(shown.name, text))
-
-
-def _room_of(request: Request) -> asyncio.Semaphore:
-    """Return the semaphore of this application that lets `PDFS_AT_ONCE` be read."""
-    state = request.app.state
-    if not hasattr(state, "room_for_pdfs"):
-        state.room_for_pdfs = asyncio.Semaphore(PDFS_AT_ONCE)
-    return state.room_for_pdfs
 
 
 async def _pages(room: asyncio.Semaphore, read: Callable[[], bytes]) -> bytes | None:

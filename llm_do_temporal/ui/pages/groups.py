@@ -1,31 +1,101 @@
 """The pages to decide many questions at once: a table, one more look at what was chosen, and what became of it.
 
 A selection is ids with the digests of what was shown. It travels in the forms, so that what is decided is what the
-person saw, whatever has happened to the questions since.
+person saw, whatever has happened to the questions since. Decisions are held in memory, for each person those of their
+own: what was decided stands in the histories of the runs, whatever becomes of this page.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient
-from llm_do_temporal.client.decisions import Fate, counted
+from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, QuestionOutcome
+from llm_do_temporal.client.decisions import Fate, UndoOutcome, counted, undo_each
 from llm_do_temporal.client.open_questions import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.ui.bulk_decisions import BulkDecision, BulkDecisions
 from llm_do_temporal.ui.content.group_tables import read_tables
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.pages.queue import first_waiting, forget_answer, remember_answer
+from llm_do_temporal.ui.pages.inbox import first_waiting, forget_answer, remember_answer
+from llm_do_temporal.ui.requests import client_of, number_in, page_number, see_other, settings_of
+
+MOST_KEPT = 100
+"""Finished decisions whose outcomes are kept, the newest ones."""
+
+
+@dataclass
+class BulkDecision:
+    """Decision about many questions, as far as it has come."""
+
+    id: str
+    by: str
+    kind: DecisionKind
+    questions: list[FrozenQuestion]
+    outcomes: list[QuestionOutcome] = field(default_factory=list[QuestionOutcome])
+    undone: dict[FrozenQuestion, UndoOutcome] = field(default_factory=dict[FrozenQuestion, UndoOutcome])
+    """Answers about decisions that were to be taken back."""
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every question has an outcome, or none will follow."""
+        return self.task is None or self.task.done()
+
+    @property
+    def held(self) -> list[QuestionOutcome]:
+        """Outcomes of decisions that were held, and that nobody wanted to take back."""
+        return [one for one in self.outcomes if one.until is not None and one.question not in self.undone]
+
+    def is_undone(self, question: FrozenQuestion) -> bool:
+        """Whether the decision on this question was taken back."""
+        return question in self.undone and self.undone[question].is_open
+
+    async def undo(self, client: LlmDoClient) -> None:
+        """Take all of it back that has not taken effect."""
+        questions = [one.question for one in self.held]
+        for outcome in await undo_each(client, questions, self.by):
+            self.undone[outcome.question] = outcome
+
+
+class BulkDecisions:
+    """The decisions of one page, by id."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, BulkDecision] = {}
+
+    def begin(self, client: LlmDoClient, questions: Sequence[FrozenQuestion], decision: Decision) -> BulkDecision:
+        """Begin to decide these questions, and return what becomes of it."""
+        self._forget_old()
+        bulk = BulkDecision(secrets.token_urlsafe(16), decision.by, decision.decision, list(questions))
+        bulk.task = asyncio.create_task(_decide(client, bulk, decision))
+        self._known[bulk.id] = bulk
+        return bulk
+
+    def find(self, bulk_id: str, by: str) -> BulkDecision | None:
+        """Return a decision of this person; None where there is none, or it is no longer kept."""
+        found = self._known.get(bulk_id)
+        return found if found is not None and found.by == by else None
+
+    def _forget_old(self) -> None:
+        done = [bulk.id for bulk in self._known.values() if bulk.is_done]
+        for old in done[: max(len(done) - MOST_KEPT + 1, 0)]:
+            del self._known[old]
+
+
+async def _decide(client: LlmDoClient, bulk: BulkDecision, decision: Decision) -> None:
+    await client.decide_many(bulk.questions, decision, told=bulk.outcomes.append)
+
 
 PAGE_ROWS = 200
 """Questions on one page of a table."""
@@ -86,23 +156,23 @@ async def decide(request: Request) -> Response:
     if kind is DecisionKind.REJECT and not note:
         problem = "Say why: the model is told the reason."
         return await _review(request, _scope(request), questions, kind.value, status=422, problem=problem)
-    known: BulkDecisions = request.app.state.bulk_decisions
-    hold = request.app.state.settings.undo_seconds
+    hold = settings_of(request).undo_seconds
     decision = Decision(decision=kind, note=note, by=request.state.user, hold=hold)
-    bulk = known.begin(request.app.state.client, questions, decision)
+    known: BulkDecisions = request.app.state.bulk_decisions
+    bulk = known.begin(client_of(request), questions, decision)
     if bulk.task is not None:
         await asyncio.wait({bulk.task}, timeout=_PATIENCE_SECONDS)
-    return RedirectResponse(f"/outcomes/{bulk.id}", status_code=303)
+    return see_other(f"/outcomes/{bulk.id}")
 
 
 async def undo(request: Request) -> Response:
     """Take back all of a decision that has not taken effect."""
     bulk = _bulk(request)
-    await bulk.undo(request.app.state.client)
+    await bulk.undo(client_of(request))
     for question in bulk.undone:
         if bulk.is_undone(question):
             forget_answer(request, question)
-    return RedirectResponse(f"/outcomes/{bulk.id}", status_code=303)
+    return see_other(f"/outcomes/{bulk.id}")
 
 
 def _bulk(request: Request) -> BulkDecision:
@@ -140,14 +210,13 @@ async def _table(request: Request, scope: Scope, *, status: int = 200, problem: 
     groups, reviews = await _read(request, scope)
     rows = sum(len(group.entries) for group in groups)
     last = max(ceil(rows / PAGE_ROWS), 1)
-    asked = request.query_params.get("page", "")
-    number = min(int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1, last) or 1
+    number = min(page_number(request), last)
     return render(
         request,
         "groups.html",
         status=status,
         scope=scope,
-        tables=await read_tables(request.app.state.client, _part(groups, number)),
+        tables=await read_tables(client_of(request), _part(groups, number)),
         total=rows,
         runs=len({entry.run for group in groups for entry in group.entries}),
         first=(number - 1) * PAGE_ROWS + 1,
@@ -179,17 +248,16 @@ async def _review(
             if FrozenQuestion(entry.run, entry.id, entry.digest) in wanted
         )
     questions = [question for group in groups for question in group.frozen()]
-    seen = text_of(request.state.form, "seen")
     return render(
         request,
         "groups_review.html",
         status=status,
         scope=scope,
-        tables=await read_tables(request.app.state.client, [(group, group.entries) for group in groups]),
+        tables=await read_tables(client_of(request), [(group, group.entries) for group in groups]),
         what=what,
         total=len(questions),
         left_out=0 if chosen is None else len(set(chosen)) - len(questions),
-        seen=int(seen) if chosen is None and seen.isascii() and seen.isdigit() and len(seen) < 9 else None,
+        seen=number_in(text_of(request.state.form, "seen")) if chosen is None else None,
         selection=json.dumps(questions),
         note=text_of(request.state.form, "note"),
         problem=problem,
@@ -198,11 +266,10 @@ async def _review(
 
 async def _read(request: Request, scope: Scope) -> tuple[list[QuestionGroup], list[InboxEntry]]:
     """Return the groups of questions that can be decided together, and the reviews, each of which is looked at."""
-    client: LlmDoClient = request.app.state.client
     if scope.name == "run":
-        groups = (await read_run(client, scope.value)).groups
+        groups = (await read_run(client_of(request), scope.value)).groups
     else:
-        group = await read_group(client, scope.value)
+        group = await read_group(client_of(request), scope.value)
         groups = [] if group is None else [group]
     reviews = [entry for group in groups for entry in group.entries if entry.is_review]
     return [group for group in groups if not any(entry.is_review for entry in group.entries)], reviews

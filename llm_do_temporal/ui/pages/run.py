@@ -1,4 +1,4 @@
-"""The page of a run: its task, result, files and decisions, and below them its invocations on a timeline.
+"""The pages of one run: its record with the invocations on a timeline, a conversation, and the difference to another.
 
 Folded branches are not read before they are opened, and of a large run only some of the rows have bars of their own.
 """
@@ -6,33 +6,42 @@ Folded branches are not read before they are opened, and of a large run only som
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connections import translated
+from llm_do_temporal.client.differences.reader import read_difference
 from llm_do_temporal.client.record.facts import read_facts
 from llm_do_temporal.client.record.results import BOM, read_results, results_csv
 from llm_do_temporal.client.record.tracks import Track, Tracks
 from llm_do_temporal.client.views.pending_work import Tail, read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
+from llm_do_temporal.client.views.transcripts import Entry, Page, read_newest, read_on, read_page, read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, workflow_id_of
 from llm_do_temporal.ui.content.documents.words import as_read
+from llm_do_temporal.ui.content.events import MAX_STREAMS, news
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.runs.difference import file_blocks, sides_of
+from llm_do_temporal.ui.content.runs.entry_pairs import EntryPairs
 from llm_do_temporal.ui.content.runs.files import files_of
+from llm_do_temporal.ui.content.runs.summaries import call_line, result_line
 from llm_do_temporal.ui.content.runs.timeline import BarLane, Window, axis_of, lane_of, window_of
-from llm_do_temporal.ui.content.urls import results_address, run_address
+from llm_do_temporal.ui.content.urls import approval_address, invocation_address, results_address, run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
-from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.requests import UiSettings, client_of, number_in, settings_of, shared
 
 MOST_ROWS = 200
 """Invocations shown below another one before more are asked for."""
@@ -142,8 +151,7 @@ class _Tree:
 
 async def show_run(request: Request) -> Response:
     """Show the record of a run, the questions that it waits for, and its tree on a timeline."""
-    client: LlmDoClient = request.app.state.client
-    settings: UiSettings = request.app.state.settings
+    client, settings = client_of(request), settings_of(request)
     accounts, query = accounts_of(request), request.query_params
     run, now = await read_run(client.temporal, request.path_params["run"]), datetime.now(UTC)
     questions: dict[str, list[PendingApprovalMemo]] = {}
@@ -194,10 +202,10 @@ async def show_run(request: Request) -> Response:
 
 async def send_results(request: Request) -> Response:
     """Send the results of a run as a table, with a row for each item of a batch."""
-    client: LlmDoClient = request.app.state.client
-    run = await read_run(client.temporal, request.path_params["run"])
+    client = client_of(request).temporal
+    run = await read_run(client, request.path_params["run"])
     async with translated(run.run):
-        results = await read_results(client.temporal, run.run)
+        results = await read_results(client, run.run)
     text = BOM + results_csv(run.run, results)
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(run.run, safe='')}.csv"}
     return Response(text.encode(), headers=headers, media_type="text/csv; charset=utf-8")
@@ -232,12 +240,12 @@ async def _draw(
     # What waits and what goes on first: that is what people come to see.
     seen.sort(key=lambda row: (not row.questions, not row.branch.is_open))
     drawn = [row.branch for row in seen[:MOST_DRAWN]]
-    tracks = await _tracks_of(request).read(run, drawn, window.begin)
+    tracks = await shared(request, "tracks", Tracks).read(run, drawn, window.begin)
     for row in rows:
         row.lane = lane_of(row.branch, tracks.get(row.branch.workflow_id), start, window, now)
     writing = [row for row in rows if row.branch.is_open and _is_thinking(tracks.get(row.branch.workflow_id))]
-    client: LlmDoClient = request.app.state.client
-    found = await asyncio.gather(*(read_tail(client.temporal, row.branch.workflow_id) for row in writing[:MOST_TAILS]))
+    client = client_of(request).temporal
+    found = await asyncio.gather(*(read_tail(client, row.branch.workflow_id) for row in writing[:MOST_TAILS]))
     for row, tail in zip(writing, found, strict=False):
         row.tail = tail
     return tracks
@@ -264,14 +272,6 @@ def _is_thinking(track: Track | None) -> bool:
     return track is not None and any(one.kind == "turn" and one.end is None for one in track.periods)
 
 
-def _tracks_of(request: Request) -> Tracks:
-    """Return the tracks of all runs, which all visitors share."""
-    state = request.app.state
-    if not hasattr(state, "tracks"):
-        state.tracks = Tracks(state.client.temporal)
-    return state.tracks
-
-
 def _flat(rows: Sequence[InvocationRow]) -> Iterator[InvocationRow]:
     for row in rows:
         yield row
@@ -283,7 +283,131 @@ def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[InvocationRow])
     return rows[0].spent if len(roots) == 1 and rows and roots[0].is_open else spent
 
 
+_PART = re.compile(r"[0-9a-f-]{36}")
+_WHOLE_CHARS = 20_000
+"""Longest text that is shown whole without being asked for."""
+
+
+async def show_invocation(request: Request) -> Response:
+    """Show the newest part of the conversation, the part that the address names, or the part with a turn."""
+    client, run, path, workflow = _invocation(request)
+    query, address = request.query_params, invocation_address(run, path)
+    listed = await read_run(client, run)
+    async with translated(workflow):
+        page = await _part(client, workflow, query)
+    if not page.has_begun:
+        raise UsageError(f"no invocation '{path}' has begun in run '{run}'")
+    is_newest = not {"part", "turn"} & set(query)
+    is_open = is_newest and not any(entry.kind == "end" for entry in page.entries)
+    return render(
+        request,
+        "invocation.html",
+        before=f"{address}?{urlencode({'part': page.before})}" if page.before else None,
+        is_newest=is_newest,
+        is_open=is_open,
+        tail=await read_tail(client, workflow) if is_open else None,
+        limit=None if "whole" in query else _WHOLE_CHARS,
+        whole=f"{address}?{urlencode({**query, 'whole': 1})}",
+        temporal_link=temporal_link(settings_of(request), workflow, page.run_id),
+        **_entries(listed, path, page),
+    )
+
+
+async def show_entries(request: Request) -> Response:
+    """Show the entries since an event of the conversation, for a page that is open."""
+    client, run, path, workflow = _invocation(request)
+    run_id, after = request.query_params.get("part", ""), number_in(request.query_params.get("after", ""))
+    if not _PART.fullmatch(run_id) or after is None:
+        raise UsageError("this address does not name a place in a conversation")
+    listed = await read_run(client, run)
+    async with translated(workflow):
+        page = await read_on(client, workflow, run_id, after)
+    headers, whole = (
+        {"X-Part": page.run_id, "X-After": str(page.last_event)},
+        f"{invocation_address(run, path)}?whole=1",
+    )
+    facts = _entries(listed, path, page)
+    return render(request, "new_entries.html", headers=headers, limit=_WHOLE_CHARS, whole=whole, **facts)
+
+
+async def follow_invocation(request: Request) -> Response:
+    """Send news of an invocation while it goes on, as server-sent events."""
+    client, _, _, workflow = _invocation(request)
+    streams = request.app.state.streams
+    if len(streams) >= MAX_STREAMS:
+        return PlainTextResponse("Too many pages follow something. Use Refresh.", 503)
+    async with translated(workflow):
+        await client.get_workflow_handle(workflow).describe()
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(news(client, workflow, streams), media_type="text/event-stream", headers=headers)
+
+
+def _invocation(request: Request) -> tuple[Client, str, str, str]:
+    """Return the client, and the run, path and workflow id of the invocation that the address names."""
+    run, path = request.path_params["run"], request.path_params["path"]
+    return client_of(request).temporal, run, path, workflow_id_of(run, path)
+
+
+async def _part(client: Client, workflow: str, query: Mapping[str, str]) -> Page:
+    if "turn" in query:
+        if (turn := number_in(query["turn"])) is None:
+            raise UsageError("a turn is a number")
+        return await read_part_with(client, workflow, turn)
+    if "part" in query:
+        if not _PART.fullmatch(query["part"]):
+            raise UsageError("this address does not name a part of a conversation", next_step="Open the newest part.")
+        return await read_page(client, workflow, query["part"])
+    return await read_newest(client, workflow)
+
+
+def _entries(run: ListedRun, path: str, page: Page) -> dict[str, Any]:
+    """Return the facts that entries of a conversation are shown with."""
+    links = _links(run, page, workflow_id_of(run.run, path))
+    functions = {"link_of": links, "as_read": as_read, "call_line": call_line, "result_line": result_line}
+    return {"run": run, "path": path, "page": page, "pairs": EntryPairs(page.entries), **functions}
+
+
+def _links(run: ListedRun, page: Page, workflow_id: str) -> Any:
+    """Return a function from an entry to the page of its approval; None if its id is not known."""
+    known = {one.key: one.id for one in run.pending if one.invocation == workflow_id}
+    known |= {one.call: str(one.details["id"]) for one in page.entries if one.kind == "decision"}
+
+    def link(entry: Entry) -> str | None:
+        approval = known.get(entry.call)
+        return None if approval is None else approval_address(run.run, approval)
+
+    return link
+
+
+MOST_DIVERGENCES = 20
+"""Invocations of which the first difference is shown; of others the table tells that they differ."""
+MOST_PAIRS = 200
+
+
+async def show_difference(request: Request) -> Response:
+    """Show what differs between the two runs that the address names."""
+    found = await read_difference(client_of(request).temporal, request.path_params["run"], request.path_params["other"])
+    difference = found.difference
+    first, second = difference.first, difference.second
+    shown = difference.divergences[:MOST_DIVERGENCES]
+    return render(
+        request,
+        "diff.html",
+        first=first,
+        second=second,
+        difference=difference,
+        divergences=[(one, sides_of(one.first, one.second)) for one in shown],
+        pairs=difference.pairs[:MOST_PAIRS],
+        answer=None if difference.same_output else sides_of(first.error or first.output, second.error or second.output),
+        files=[(one, file_blocks(one)) for one in found.files],
+    )
+
+
 routes = [
     Route("/runs/{run}", show_run, methods=["GET"]),
     Route("/runs/{run}/results.csv", send_results, methods=["GET"]),
+    Route("/runs/{run}/invocations/{path:path}", show_invocation, methods=["GET"]),
+    Route("/runs/{run}/entries/{path:path}", show_entries, methods=["GET"]),
+    Route("/runs/{run}/live/{path:path}", follow_invocation, methods=["GET"]),
+    Route("/runs/{run}/diff/{other}", show_difference, methods=["GET"]),
 ]

@@ -1,4 +1,4 @@
-"""The page to start a run from a form, with the checks of `start`, as the user of the page."""
+"""The pages that start a run from a form, do again what a batch has left over, and stop a whole run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.forks.attempt import prepare_attempt
 from llm_do_temporal.client.start import StartRequest
+from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
@@ -27,8 +29,8 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import run_address
-from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES
-from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.guard import MAX_BODY_BYTES
+from llm_do_temporal.ui.requests import UiSettings, client_of, see_other, settings_of
 
 MODES = tuple(mode.value for mode in Mode)
 _KEY = re.compile(r"[0-9a-f]{16}")
@@ -58,8 +60,6 @@ async def show_form(request: Request) -> Response:
 async def start_run(request: Request) -> Response:
     """Start the run of the form and go to its page, or show what was warned of before; if it cannot be started, show
     the form again with the reason."""
-    settings: UiSettings = request.app.state.settings
-    client: LlmDoClient = request.app.state.client
     form: FormData = request.state.form
     typed = StartForm(**{name: text_of(form, name) for name in StartForm.__dataclass_fields__})
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
@@ -68,14 +68,14 @@ async def start_run(request: Request) -> Response:
         check_key(typed.key)
         with TemporaryDirectory(prefix="llm-do-upload-") as folder:
             paths = await _save(files, Path(folder))
-            sent = await asyncio.to_thread(_prepared, typed, paths, settings, request.state.user, warnings)
+            sent = await asyncio.to_thread(_prepared, typed, paths, settings_of(request), request.state.user, warnings)
         run = f"{typed.worker.replace(':', '-').replace('/', '-')}-{typed.key}"
-        await start_once(client, sent, run)
+        await start_once(client_of(request), sent, run)
     except LlmDoError as error:
         return await _form(request, typed, error, had_files=bool(files))
     if warnings:
         return render(request, "started.html", run=run, warnings=warnings)
-    return RedirectResponse(run_address(run), status_code=303)
+    return see_other(run_address(run))
 
 
 def check_key(key: str) -> None:
@@ -149,10 +149,8 @@ def _workers(workshop: Path) -> list[str]:
 async def _form(
     request: Request, typed: StartForm, error: LlmDoError | None = None, *, had_files: bool = False
 ) -> Response:
-    settings: UiSettings = request.app.state.settings
-    workers: list[str] = []
-    if settings.workshop is not None:
-        workers = await asyncio.to_thread(_workers, settings.workshop)
+    workshop = settings_of(request).workshop
+    workers = [] if workshop is None else await asyncio.to_thread(_workers, workshop)
     return render(
         request,
         "start.html",
@@ -160,11 +158,70 @@ async def _form(
         typed=typed,
         workers=workers,
         modes=MODES,
-        takes_files=settings.workshop is not None,
+        takes_files=workshop is not None,
         max_mebibytes=MAX_BODY_BYTES >> 20,
         error=error,
         had_files=had_files,
     )
 
 
-routes = [Route("/start", show_form, methods=["GET"]), Route("/start", start_run, methods=["POST"])]
+MOST_NAMES = 200
+"""Items that are listed by name."""
+_WORKER_CHARS = 60
+"""Most characters of a worker's name in the id of a run."""
+
+
+async def confirm_retry(request: Request) -> Response:
+    """Show what is left over of a batch, and ask whether to do it again."""
+    run = request.path_params["run"]
+    left = await client_of(request).unfinished(run)
+    assert left.batch is not None, "what is unfinished is a batch"
+    items = left.batch.items
+    return render(
+        request,
+        "retry.html",
+        run=run,
+        task=left.task() or run,
+        names=[item.name for item in items[:MOST_NAMES]],
+        total=len(items),
+        unusable={item.name: item.unusable for item in items if item.unusable},
+        key=secrets.token_hex(8),
+    )
+
+
+async def start_retry(request: Request) -> Response:
+    """Start a run for what is left over, as it was when the batch was started, and go to its page."""
+    run = request.path_params["run"]
+    client = client_of(request)
+    key = text_of(request.state.form, "key")
+    check_key(key)
+    left = await client.unfinished(run)
+    again = f"{left.worker.replace(':', '-').replace('/', '-')[-_WORKER_CHARS:]}-{key}"
+    if text_of(request.state.form, "reuse") == "yes":
+        # The new run goes on from what the one before has come to.
+        left = (await prepare_attempt(client.temporal, run, left)).start
+    await start_once(client, left.model_copy(update={"started_by": request.state.user}), again)
+    return see_other(run_address(again))
+
+
+async def confirm_stop(request: Request) -> Response:
+    """Ask whether the run is really to be stopped."""
+    run = request.path_params["run"]
+    return render(request, "stop.html", run=run, status_now=await read_run(client_of(request).temporal, run))
+
+
+async def stop_run(request: Request) -> Response:
+    """Ask the run, and everything below it, to stop."""
+    run = request.path_params["run"]
+    await client_of(request).cancel(run)
+    return see_other(run_address(run))
+
+
+routes = [
+    Route("/start", show_form, methods=["GET"]),
+    Route("/start", start_run, methods=["POST"]),
+    Route("/runs/{run}/retry", confirm_retry, methods=["GET"]),
+    Route("/runs/{run}/retry", start_retry, methods=["POST"]),
+    Route("/runs/{run}/cancel", confirm_stop, methods=["GET"]),
+    Route("/runs/{run}/cancel", stop_run, methods=["POST"]),
+]

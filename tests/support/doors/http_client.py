@@ -10,9 +10,8 @@ from typing import Any
 import httpx2
 
 from llm_do_temporal.doors.http.app import PREFIX, build_api
-from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

@@ -7,21 +7,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from temporalio.converter import DataConverter
 
-from llm_do_temporal.client import InboxEntry, Question
+from llm_do_temporal.client import Question
 from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Decision, Verdict
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
 from tests.support.people.browser import Browser, Form, Page
-from tests.support.people.signed_in import BASE, TOKENS
+from tests.support.people.inbox import entry_of
+from tests.support.people.signed_in import browser_with
 from tests.support.workshops.reviewed import Side, made_manifest, made_reviews
 
 
@@ -52,7 +50,7 @@ class ReviewDesk:
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
         """See LlmDoClient."""
         wanted = [one for one in self.questions_asked if one.is_open and run in (None, one.run)]
-        return InboxContents([_entry(one) for one in wanted], [], 0)
+        return InboxContents([entry_of(one) for one in wanted], [], 0)
 
     async def decide(self, run: str, decision: Decision) -> object:
         """See LlmDoClient."""
@@ -70,10 +68,7 @@ class ReviewDesk:
 
     async def browser(self, user: str = "ada", *, workshop: bool = True) -> Browser:
         """Return a browser in which `user` has signed in; without `workshop` at a page on another machine."""
-        settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), self.workshop if workshop else None)
-        browser = Browser(build_app(settings, cast("Any", self)), BASE)
-        await browser.open(f"/sign-in?token={TOKENS[user]}")
-        return browser
+        return await browser_with(self, user, self.workshop if workshop else None)
 
 
 def review_desk(folder: Path, sides: Mapping[str, tuple[Side, Side]], **more: Any) -> ReviewDesk:
@@ -96,24 +91,3 @@ def step_pairs(
 def review_form(page: Page) -> Form:
     """Return the form of a review on its page."""
     return next(form for form in page.forms if "changes" in form.fields)
-
-
-def _entry(question: Question) -> InboxEntry:
-    request = question.request
-    return InboxEntry(
-        run=question.run,
-        run_worker=request.worker,
-        started_by="ann",
-        id=question.id,
-        worker=request.worker,
-        path=request.path,
-        tool=request.tool,
-        summary=request.summary,
-        asked_at=question.asked_at,
-        deadline=None,
-        votes=0,
-        quorum=1,
-        approvers=request.approvers,
-        digest=request.digest,
-        group=request.group,
-    )

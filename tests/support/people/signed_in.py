@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any, cast
 
+from starlette.applications import Starlette
+
+from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
+from llm_do_temporal.ui.requests import UiSettings
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.browser import Browser, Page
 from tests.support.runs.place import Place
@@ -21,11 +25,23 @@ async def signed_in_browser(
 ) -> Browser:
     """Return a browser in which `user` has signed in, at a page that holds decisions for so long."""
     folder = place.folder if workshop else None
-    settings = UiSettings(
-        TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, embedded=embedded, undo_seconds=undo_seconds
-    )
-    opened = Browser(build_app(settings, place.client), BASE)
-    assert (await opened.open(f"/sign-in?token={TOKENS[user]}")).status == 200
+    return await browser_with(place.client, user, folder, embedded=embedded, undo_seconds=undo_seconds)
+
+
+async def browser_with(
+    client: object, user: str = "ada", folder: Path | None = None, *, state: dict[str, Any] | None = None, **more: Any
+) -> Browser:
+    """Return a browser in which `user` has signed in, at this page, or at one over a client or a stand-in for one.
+
+    `state` is what visitors share already, `more` are settings.
+    """
+    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, **more)
+    app = client if isinstance(client, Starlette) else build_app(settings, cast("Any", client))
+    for name, value in (state or {}).items():
+        setattr(app.state, name, value)
+    opened = Browser(app, BASE)
+    answer = await opened.client.get(f"/sign-in?token={TOKENS[user]}", follow_redirects=False)
+    assert answer.status_code == 303
     return opened
 
 

@@ -14,7 +14,7 @@ from llm_do_temporal.client.batches import items_of_lines
 from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.rules.trial import policy_of_file
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.ui.security.users import read_token_file
+from llm_do_temporal.ui.access import read_token_file
 
 READERS: list[Callable[[Path], object]] = [
     items_of_lines,

@@ -11,7 +11,7 @@ import pytest
 
 from llm_do_temporal.cli import options
 from llm_do_temporal.client.batches import items_of_lines
-from llm_do_temporal.doors.values import strict_json
+from llm_do_temporal.doors.http import requests as strict_json
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import read_value
 from llm_do_temporal.messages.json_values import RepeatedKey, read_json

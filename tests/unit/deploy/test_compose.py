@@ -22,8 +22,8 @@ from temporalio.converter import DataConverter
 from llm_do_temporal.client.embedded.processes import server_command
 from llm_do_temporal.definitions.yaml.lines import parse_yaml
 from llm_do_temporal.encryption.keys import read_keys
+from llm_do_temporal.ui.access import TokenAccess, read_token_file
 from llm_do_temporal.ui.codec_server import DEFAULT_ORIGINS, build_codec_app
-from llm_do_temporal.ui.security.users import TokenAccess, read_token_file
 from tests.support.deploy.compose_files import Compose, compose_faults
 from tests.support.deploy.dockerfiles import dockerfile_faults
 from tests.support.deploy.programs import OPEN_PAGES, ROOT

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.http.app import build_api
-from llm_do_temporal.doors.reference import POLICY, reference_page
+from llm_do_temporal.doors.http.reference import POLICY, reference_page
 from llm_do_temporal.doors.values import SentFile, Start
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.json_values import MAX_DEPTH, check_json

@@ -19,10 +19,8 @@ from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big_payloads
 from llm_do_temporal.ui import codec_server
+from llm_do_temporal.ui.access import MAX_SIGN_IN_BYTES, Admission, TokenAccess, admitted
 from llm_do_temporal.ui.codec_server import build_codec_app
-from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES
-from llm_do_temporal.ui.security.options import Admission, admitted
-from llm_do_temporal.ui.security.users import TokenAccess
 
 RING = KeyRing.of(Key("k", b"k" * 32))
 CONVERTER = encrypting(pydantic_data_converter, RING)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from llm_do_temporal.client.evaluations.experiments import Experiment, ExperimentListing
-from llm_do_temporal.client.views.inbox import InboxContents
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.pages.evaluations import comparison, experiments
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser, Page
-from tests.support.people.signed_in import BASE, TOKENS
+from llm_do_temporal.ui.pages import evaluations as comparison
+from llm_do_temporal.ui.pages import evaluations as experiments
+from tests.support.people.browser import Page
+from tests.support.people.signed_in import BASE, browser_with
 from tests.unit.client.evaluations.example_records import BEGAN, example_listing, example_record
 
 OLD = example_record(cases=12, digest="a1" * 32)
@@ -28,16 +26,6 @@ NEW = example_record(
 )
 OTHER = example_record(name="<b>tones</b>", digest="c3" * 32, cases=1, repeats=1)
 RECORDS = {record.workflow: record for record in (NEW, OLD, OTHER)}
-
-
-class Office:
-    """A client whose server is not asked: readers are replaced."""
-
-    temporal = None
-
-    async def inbox(self) -> InboxContents:
-        """See LlmDoClient."""
-        return InboxContents([], [])
 
 
 @pytest.fixture
@@ -58,10 +46,8 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[ExperimentListing]:
 
 
 async def opened(address: str) -> Page:
-    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), None), cast("Any", Office()))
-    browser = Browser(app, BASE)
-    await browser.open(f"/sign-in?token={TOKENS['ada']}")
-    return await browser.open(address)
+    # The server is not asked: readers are replaced.
+    return await (await browser_with(SimpleNamespace(temporal=None))).open(address)
 
 
 @pytest.mark.usefixtures("listings")

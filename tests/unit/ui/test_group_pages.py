@@ -5,49 +5,40 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
+from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.groups import CallGroup
+from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.pages.groups import PAGE_ROWS
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser
-from tests.support.people.signed_in import BASE, TOKENS
+from llm_do_temporal.ui.requests import UiSettings
+from tests.support.people.inbox import NOW, Waiting, waiting_entry
+from tests.support.people.signed_in import TOKENS, browser_with
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 KEY = "0123456789abcdef"
 SCRIPT = "<script>alert(1)</script>"
 
 
 def entry(number: int, **more: Any) -> InboxEntry:
     cells = {"path": f"/notes/{number}.md", "content": "x"}
-    facts: dict[str, Any] = {"run": f"run-{number % 3}", "run_worker": "boss", "started_by": "ann", "id": f"a{number}"}
-    facts |= {"worker": "boss", "path": "main", "tool": "write_file", "summary": f"wish {number}."}
-    facts |= {"asked_at": NOW + timedelta(seconds=number), "deadline": None, "votes": 0, "quorum": 1}
-    facts |= {"approvers": (), "task": f"task {number % 3}", "digest": f"digest-{number}"}
+    facts: dict[str, Any] = {"run": f"run-{number % 3}", "id": f"a{number}", "summary": f"wish {number}."}
+    facts |= {"asked_at": NOW + timedelta(seconds=number), "task": f"task {number % 3}", "digest": f"digest-{number}"}
     facts |= {"group": CallGroup(key=KEY, title="write_file *.md in /notes", cells=cells)}
-    return InboxEntry(**facts | more)
+    return waiting_entry(**facts | more)
 
 
 @dataclass
-class Waiting:
+class Deciding(Waiting):
     """A client with these questions; decides all of them, but for those that are told otherwise."""
 
-    entries: list[InboxEntry]
     fates: dict[str, tuple[Fate, str]] = field(default_factory=dict[str, tuple[Fate, str]])
     decided: list[tuple[FrozenQuestion, Decision]] = field(default_factory=list[tuple[FrozenQuestion, Decision]])
-    further: int = 0
-
-    async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
-        """See LlmDoClient."""
-        return InboxContents(list(self.entries), [], self.further)
 
     async def decide_many(
         self,
@@ -62,22 +53,15 @@ class Waiting:
             told(QuestionOutcome(question, *self.fates.get(question.id, (Fate.TAKEN, ""))))
 
 
-async def browser(waiting: Waiting, user: str = "ada", app: Any = None) -> Browser:
-    app = app or build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
-    opened = Browser(app, BASE)
-    await opened.open(f"/sign-in?token={TOKENS[user]}")
-    return opened
-
-
 @pytest.fixture
-def waiting() -> Waiting:
+def waiting() -> Deciding:
     """Twelve equal questions of three runs, and another one."""
     other = CallGroup(key="f" * 16, title="shell make", cells={"command": "make"})
-    return Waiting([*(entry(number) for number in range(12)), entry(12, group=other, summary="shell make")])
+    return Deciding([*(entry(number) for number in range(12)), entry(12, group=other, summary="shell make")])
 
 
-async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(waiting: Waiting) -> None:
-    page = await (ada := await browser(waiting)).open("/")
+async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(waiting: Deciding) -> None:
+    page = await (ada := await browser_with(waiting)).open("/")
     assert "13 calls wait for a person" in page.text
     assert "12 similar: Write files: *.md in /notes They differ in path (12 values)." in page.text
     assert "of 3 runs oldest asked" in page.text
@@ -94,7 +78,7 @@ async def test_the_page_says_how_many_contents_are_approved() -> None:
     """Attack: one of many harmless contents is another one, and so is the name of an argument."""
     cells = [{"path": f"/{number}.md", "<b>t\u202e": "buy bread" if number != 7 else "sell"} for number in range(12)]
     groups = [CallGroup(key=KEY, title="t", cells=each) for each in cells]
-    ada = await browser(Waiting([entry(number, group=one) for number, one in enumerate(groups)]))
+    ada = await browser_with(Deciding([entry(number, group=one) for number, one in enumerate(groups)]))
     words = "path (12 values) and <b>t \\u202e (2 values)"
     assert f"They differ in {words}." in (await ada.open("/")).text
     page = await ada.open(f"/groups/{KEY}")
@@ -105,27 +89,27 @@ async def test_the_page_says_how_many_contents_are_approved() -> None:
     two = await ada.send_pairs(page, page.form(scope="group"), [*fields, ("what", "approve"), *ticked])
     assert "2 differ in path (2 values) and <b>t \\u202e (2 values)." in two.text
     same = CallGroup(key=KEY, title="t", cells=cells[0])
-    ada = await browser(Waiting([entry(number, group=same) for number in range(2)]))
+    ada = await browser_with(Deciding([entry(number, group=same) for number in range(2)]))
     assert "Every argument listed is the same." in (await ada.open("/")).text
 
 
 async def test_an_entry_names_the_run_by_its_task_and_no_two_look_equal() -> None:
-    waiting = Waiting([entry(0, summary="same"), entry(3, summary="same", group=None), entry(6, summary="same")])
-    page = await (await browser(waiting)).open("/?view=each")
+    waiting = Deciding([entry(0, summary="same"), entry(3, summary="same", group=None), entry(6, summary="same")])
+    page = await (await browser_with(waiting)).open("/?view=each")
     assert "task 0" in page.text
     assert all(f"run-0 a{number}" in page.text for number in (0, 3, 6))
 
 
-async def test_a_count_of_the_oldest_runs_alone_says_so(waiting: Waiting) -> None:
+async def test_a_count_of_the_oldest_runs_alone_says_so(waiting: Deciding) -> None:
     waiting.further = 7
     assert (
         "12+ similar: Write files: *.md in /notes They differ in path (12 values). of 3+ runs"
-        in (await (await browser(waiting)).open("/")).text
+        in (await (await browser_with(waiting)).open("/")).text
     )
 
 
-async def test_what_is_ticked_is_shown_once_more_and_decided_as_it_was_shown(waiting: Waiting) -> None:
-    ada = await browser(waiting)
+async def test_what_is_ticked_is_shown_once_more_and_decided_as_it_was_shown(waiting: Deciding) -> None:
+    ada = await browser_with(waiting)
     page = await ada.open(f"/groups/{KEY}")
     assert "12 questions of 3 runs" in page.text
     assert "content: x in all" in page.text
@@ -145,8 +129,8 @@ async def test_what_is_ticked_is_shown_once_more_and_decided_as_it_was_shown(wai
     assert "1 of 1 rejected" in done.text
 
 
-async def test_all_are_the_whole_group_and_each_has_its_answer(waiting: Waiting) -> None:
-    ada = await browser(waiting)
+async def test_all_are_the_whole_group_and_each_has_its_answer(waiting: Deciding) -> None:
+    ada = await browser_with(waiting)
     waiting.fates = {"a3": (Fate.LATE, "approved by bob at 12:00:00 UTC"), "a5": (Fate.CHANGED, SCRIPT)}
     page = await ada.open(f"/groups/{KEY}")
     waiting.entries.append(entry(30))
@@ -163,8 +147,8 @@ async def test_all_are_the_whole_group_and_each_has_its_answer(waiting: Waiting)
     assert (again.status, len(waiting.decided)) == (200, 13)
 
 
-async def test_what_has_changed_or_gone_since_is_left_out_and_counted(waiting: Waiting) -> None:
-    ada = await browser(waiting)
+async def test_what_has_changed_or_gone_since_is_left_out_and_counted(waiting: Deciding) -> None:
+    ada = await browser_with(waiting)
     page = await ada.open(f"/groups/{KEY}")
     waiting.entries[4] = entry(4, digest="another")
     review = await ada.send(
@@ -175,8 +159,8 @@ async def test_what_has_changed_or_gone_since_is_left_out_and_counted(waiting: W
 
 
 async def test_a_long_table_is_in_parts_and_says_what_its_ticks_are_for() -> None:
-    waiting = Waiting([entry(number) for number in range(PAGE_ROWS + 5)])
-    ada = await browser(waiting)
+    waiting = Deciding([entry(number) for number in range(PAGE_ROWS + 5)])
+    ada = await browser_with(waiting)
     first = await ada.open(f"/groups/{KEY}")
     assert f"Rows 1 to {PAGE_ROWS} of {PAGE_ROWS + 5}." in first.text
     assert first.html.count('name="question"') == PAGE_ROWS
@@ -186,9 +170,9 @@ async def test_a_long_table_is_in_parts_and_says_what_its_ticks_are_for() -> Non
     assert f"Approve these {PAGE_ROWS + 5} questions?" in review.text
 
 
-async def test_outcomes_are_shown_to_who_decided_alone(waiting: Waiting) -> None:
+async def test_outcomes_are_shown_to_who_decided_alone(waiting: Deciding) -> None:
     app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
-    ada, bob = await browser(waiting, app=app), await browser(waiting, "bob", app=app)
+    ada, bob = await browser_with(app), await browser_with(app, "bob")
     page = await ada.open(f"/groups/{KEY}")
     review = await ada.send(page, page.form(scope="group"), what="approve-all")
     done = await ada.send(review, review.form(decision="approve"))
@@ -196,9 +180,9 @@ async def test_outcomes_are_shown_to_who_decided_alone(waiting: Waiting) -> None
     assert (await bob.open(done.address)).status == 404
 
 
-async def test_a_group_that_is_gone_says_so(waiting: Waiting) -> None:
+async def test_a_group_that_is_gone_says_so(waiting: Deciding) -> None:
     waiting.entries.clear()
-    page = await (await browser(waiting)).open(f"/groups/{KEY}")
+    page = await (await browser_with(waiting)).open(f"/groups/{KEY}")
     assert page.status == 200
     assert "Nothing of it waits any more" in page.text
 
@@ -215,8 +199,8 @@ async def test_a_group_that_is_gone_says_so(waiting: Waiting) -> None:
         {"what": "approve-all", "of": ""},
     ],
 )
-async def test_a_form_that_makes_no_sense_decides_nothing(waiting: Waiting, fields: dict[str, str]) -> None:
-    ada = await browser(waiting)
+async def test_a_form_that_makes_no_sense_decides_nothing(waiting: Deciding, fields: dict[str, str]) -> None:
+    ada = await browser_with(waiting)
     page = await ada.open(f"/groups/{KEY}")
     assert (await ada.send(page, page.form(scope="group"), **fields)).status == 400
     review = await ada.send(page, page.form(scope="group"), what="approve-all")
@@ -225,11 +209,11 @@ async def test_a_form_that_makes_no_sense_decides_nothing(waiting: Waiting, fiel
     assert waiting.decided == []
 
 
-async def test_nothing_ticked_is_said_and_text_of_models_is_text(waiting: Waiting) -> None:
+async def test_nothing_ticked_is_said_and_text_of_models_is_text(waiting: Deciding) -> None:
     hostile = CallGroup(key="a" * 16, title=SCRIPT, cells={SCRIPT: SCRIPT})
     other = CallGroup(key="a" * 16, title=SCRIPT, cells={SCRIPT: "\u202e"})
     waiting.entries += [entry(20, group=hostile, task=SCRIPT), entry(21, group=other, summary=SCRIPT)]
-    ada = await browser(waiting)
+    ada = await browser_with(waiting)
     for address in ("/", "/?view=each", f"/groups/{'a' * 16}"):
         page = await ada.open(address)
         assert SCRIPT in page.text
@@ -241,8 +225,8 @@ async def test_nothing_ticked_is_said_and_text_of_models_is_text(waiting: Waitin
     assert "Tick the questions" in said.text
 
 
-async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(waiting: Waiting) -> None:
-    ada = await browser(waiting)
+async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(waiting: Deciding) -> None:
+    ada = await browser_with(waiting)
     waiting.fates = {"a3": (Fate.CHANGED, "")}
     page = await ada.open(f"/groups/{KEY}")
     review = await ada.send(page, page.form(scope="group"), what="approve-all")
@@ -256,7 +240,7 @@ async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(
 
 
 async def test_a_group_of_one_run_names_it_by_its_task_once() -> None:
-    ada = await browser(Waiting([entry(number, run="only", task="tidy up") for number in range(4)]))
+    ada = await browser_with(Deciding([entry(number, run="only", task="tidy up") for number in range(4)]))
     assert (
         "4 similar: Write files: *.md in /notes They differ in path (4 values). of tidy up only oldest asked"
         in (await ada.open("/")).text

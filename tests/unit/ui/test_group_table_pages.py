@@ -15,13 +15,10 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.content import group_tables
 from llm_do_temporal.ui.content.group_tables import MOST_RUNS, MOST_WHOLE, GroupTable, read_tables
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser
-from tests.support.people.signed_in import BASE, TOKENS
+from tests.support.people.inbox import entry_of
+from tests.support.people.signed_in import browser_with
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SCRIPT = "<script>alert(1)</script>"
@@ -45,15 +42,6 @@ def question(number: int, *, run: str = "r", content: str = "", diff: str | None
     return Question(f"a{number}", run, request, NOW)
 
 
-def entry(asked: Question, **more: Any) -> InboxEntry:
-    request = asked.request
-    facts: dict[str, Any] = {"run": asked.run, "run_worker": "clerk", "started_by": "ann", "id": asked.id}
-    facts |= {"worker": "clerk", "path": "main", "tool": request.tool, "summary": request.summary, "asked_at": NOW}
-    facts |= {"deadline": None, "votes": 0, "quorum": 1, "approvers": (), "task": "take notes"}
-    facts |= {"digest": request.digest, "group": request.group}
-    return InboxEntry(**facts | more)
-
-
 @dataclass
 class Histories:
     """A client whose runs ask this; a run without an entry cannot be read."""
@@ -71,11 +59,11 @@ class Histories:
 
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
         """See LlmDoClient."""
-        return InboxContents([entry(one) for one in self.questions], [], 0)
+        return InboxContents([entry_of(one) for one in self.questions], [], 0)
 
 
 async def table_of(histories: Histories, entries: list[InboxEntry] | None = None) -> GroupTable:
-    (group,) = grouped(entries or [entry(one) for one in histories.questions])
+    (group,) = grouped(entries or [entry_of(one) for one in histories.questions])
     (table,) = await read_tables(cast("Any", histories), [(group, group.entries)])
     return table
 
@@ -118,7 +106,7 @@ async def test_of_too_many_questions_or_runs_and_of_too_long_texts_the_beginning
 
 async def test_a_question_that_is_gone_or_another_now_shows_nothing_of_what_it_is_now() -> None:
     asked = [question(1), question(2), question(3, run="lost")]
-    entries = [entry(asked[0], digest="earlier"), entry(asked[1]), entry(asked[2])]
+    entries = [entry_of(asked[0], digest="earlier"), entry_of(asked[1]), entry_of(asked[2])]
     table = await table_of(Histories(asked, lost={"lost"}), entries)
     assert [bool(row.whole) for row in sorted(table.rows, key=lambda row: row.entry.id)] == [False, True, False]
     assert table.in_part == 2
@@ -127,8 +115,7 @@ async def test_a_question_that_is_gone_or_another_now_shows_nothing_of_what_it_i
 async def test_the_table_and_one_more_look_have_long_texts_as_text() -> None:
     long = SCRIPT + " and a text that is long enough for a row of its own, \u202e which is not turned around" * 2
     histories = Histories([question(1, content=long), question(2, content=long + "!")])
-    ada = Browser(build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", histories)), BASE)
-    await ada.open(f"/sign-in?token={TOKENS['ada']}")
+    ada = await browser_with(histories)
     page = await ada.open(f"/groups/{histories.questions[0].request.group.key}")
     review = await ada.send(page, page.form(scope="group"), what="approve-all")
     for shown in (page, review):

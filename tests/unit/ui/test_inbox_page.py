@@ -3,67 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
-from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
 from llm_do_temporal.ui.pages.inbox import MOST_CHOICES, PAGE_CARDS
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser, Page
-from tests.support.people.signed_in import BASE, TOKENS
-
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@dataclass
-class Waiting:
-    """A client whose inbox has this in it."""
-
-    entries: list[InboxEntry]
-    locked: list[LockedRun] = field(default_factory=list[LockedRun])
-    further: int = 0
-    unread: list[InboxEntry] = field(default_factory=list[InboxEntry])
-    """Questions of further runs."""
-
-    async def inbox(self, run: str | None = None) -> InboxContents:
-        """See LlmDoClient."""
-        if run is None:
-            return InboxContents(list(self.entries), list(self.locked), self.further)
-        found = [one for one in (*self.entries, *self.unread) if one.run == run]
-        return InboxContents(found, [one for one in self.locked if one.run == run])
+from tests.support.people.browser import Page
+from tests.support.people.inbox import NOW, Waiting, waiting_entry
+from tests.support.people.signed_in import browser_with
 
 
 def entries(count: int, runs: int) -> list[InboxEntry]:
     return [
-        InboxEntry(
+        waiting_entry(
             run=f"run-{number % runs}",
-            run_worker="boss",
-            started_by="ann",
             id=f"a{number}",
             worker="boss" if number % 2 else "helper",
-            path="main",
-            tool="write_file",
             summary=f"wish {number}.",
             asked_at=NOW + timedelta(seconds=number),
-            deadline=None,
-            votes=0,
-            quorum=1,
-            approvers=(),
         )
         for number in range(count)
     ]
 
 
 async def opened(waiting: Waiting, address: str) -> Page:
-    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
-    browser = Browser(app, BASE)
-    await browser.open(f"/sign-in?token={TOKENS['ada']}")
-    return await browser.open(address)
+    return await (await browser_with(waiting)).open(address)
 
 
 def shown(page: Page, among: Sequence[InboxEntry]) -> list[int]:

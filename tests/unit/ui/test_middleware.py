@@ -11,12 +11,10 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.ui.access import MAX_SIGN_IN_BYTES, Access, Caller, LinkAccess, ProxyAccess, TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES
-from llm_do_temporal.ui.security.kept import LinkAccess
-from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import Access, Caller, ProxyAccess, TokenAccess
+from llm_do_temporal.ui.guard import MAX_BODY_BYTES
+from llm_do_temporal.ui.requests import UiSettings
 
 TOKEN = "t" * 24
 HOST = "127.0.0.1:8234"

@@ -12,8 +12,8 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui import page_server
+from llm_do_temporal.ui.access import Admission
 from llm_do_temporal.ui.page_server import PageOptions, PageServer
-from llm_do_temporal.ui.security.options import Admission
 
 
 @pytest.fixture

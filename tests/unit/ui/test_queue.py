@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser
-from tests.support.people.signed_in import BASE, TOKENS
+from llm_do_temporal.client.views.inbox import InboxEntry
+from tests.support.people.inbox import NOW, Waiting, waiting_entry
+from tests.support.people.signed_in import browser_with
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ENTRY = InboxEntry(
-    run="r",
-    run_worker="boss",
-    started_by="ann",
-    id="a1",
-    worker="boss",
-    path="main",
-    tool="write_file",
-    summary="write \u202ea",
-    asked_at=NOW,
-    deadline=None,
-    votes=0,
-    quorum=1,
-    approvers=(),
-)
-
-
-@dataclass
-class Waiting:
-    """A client whose inbox has this in it."""
-
-    entries: list[InboxEntry]
-
-    async def inbox(self, run: str | None = None) -> InboxContents:
-        """See LlmDoClient."""
-        return InboxContents([one for one in self.entries if run in (None, one.run)], [], 0)
+ENTRY = waiting_entry(summary="write \u202ea")
 
 
 async def told(entries: list[InboxEntry], query: str = "", user: str = "ada") -> dict[str, Any]:
-    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", Waiting(entries)))
-    browser = Browser(app, BASE)
-    await browser.open(f"/sign-in?token={TOKENS[user]}")
+    browser = await browser_with(Waiting(entries), user)
     return json.loads((await browser.open(f"/waiting{query}")).html)
 
 

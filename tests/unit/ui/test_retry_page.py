@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser
-from tests.support.people.signed_in import BASE, TOKENS
+from tests.support.people.signed_in import browser_with
 
 BAD = BatchItem(name="<b>bad</b>.pdf", prompt="x")
 EMPTY = BatchItem(name="empty.pdf", unusable="the file 'empty.pdf' is empty")
@@ -31,10 +26,6 @@ class Ended:
     def temporal(self) -> Any:
         """The page of the new run has no server to ask."""
         raise UsageError("no server here")
-
-    async def inbox(self, _run: str | None = None) -> InboxContents:
-        """See LlmDoClient."""
-        return InboxContents([], [])
 
     async def unfinished(self, run: str) -> StartRunInput:
         """See LlmDoClient."""
@@ -54,15 +45,9 @@ class Ended:
         assert run in self.started
 
 
-async def browser_at(ended: Ended) -> Browser:
-    browser = Browser(build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", ended)), BASE)
-    await browser.open(f"/sign-in?token={TOKENS['ada']}")
-    return browser
-
-
 async def test_what_is_left_over_is_started_once_however_often_the_form_is_sent() -> None:
     ended = Ended((BAD, EMPTY))
-    browser = await browser_at(ended)
+    browser = await browser_with(ended)
     page = await browser.open("/runs/decks/retry")
     assert "Do 2 items again?" in page.text
     assert "<b>bad</b>.pdf" in page.text
@@ -78,7 +63,7 @@ async def test_what_is_left_over_is_started_once_however_often_the_form_is_sent(
 
 async def test_a_form_without_its_key_starts_nothing() -> None:
     ended = Ended((BAD,))
-    browser = await browser_at(ended)
+    browser = await browser_with(ended)
     page = await browser.open("/runs/decks/retry")
     (form,) = [form for form in page.forms if form.action.endswith("/retry")]
     assert "This form is not complete" in (await browser.send(page, form, without="key")).text
@@ -86,18 +71,18 @@ async def test_a_form_without_its_key_starts_nothing() -> None:
 
 
 async def test_where_no_file_can_be_used_there_is_no_button() -> None:
-    page = await (await browser_at(Ended((EMPTY,)))).open("/runs/decks/retry")
+    page = await (await browser_with(Ended((EMPTY,)))).open("/runs/decks/retry")
     assert "there is nothing to start here" in page.text
     assert not [form for form in page.forms if form.action.endswith("/retry")]
 
 
 async def test_a_batch_that_is_done_says_so() -> None:
-    page = await (await browser_at(Ended(()))).open("/runs/decks/retry")
+    page = await (await browser_with(Ended(()))).open("/runs/decks/retry")
     assert (page.status, "have completed" in page.text) == (404, True)
 
 
 async def test_the_batch_is_called_by_its_task() -> None:
-    page = await (await browser_at(Ended((BAD,), "Read them.\nAll of them."))).open("/runs/decks/retry")
+    page = await (await browser_with(Ended((BAD,), "Read them.\nAll of them."))).open("/runs/decks/retry")
     assert "Runs / Read them. / retry" in page.text
     assert "Read them. decks" in page.text
-    assert "/ decks / retry" in (await (await browser_at(Ended((BAD,)))).open("/runs/decks/retry")).text
+    assert "/ decks / retry" in (await (await browser_with(Ended((BAD,)))).open("/runs/decks/retry")).text

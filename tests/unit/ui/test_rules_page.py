@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from llm_do_temporal.client.rules.past_calls import PastCall, PastCalls
-from llm_do_temporal.client.views.inbox import InboxContents
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.pages.policy.rules import MAX_ENTRY_CHARS, MOST_ROWS
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.people.browser import Browser, Page
-from tests.support.people.signed_in import BASE, SCRIPT, TOKENS
+from llm_do_temporal.ui.pages.rules import MAX_ENTRY_CHARS, MOST_ROWS
+from tests.support.people.browser import Page
+from tests.support.people.signed_in import SCRIPT, browser_with
 from tests.support.workflow.past_calls import asked_to_write, past_call, past_calls
 
 WORKSHOP = "approvals:\n  rules:\n    sandbox.read: {ruling: needs_approval, approvers: [ann]}\n  allow:\n"
@@ -40,19 +36,8 @@ class Past:
         return trial(past_calls(*self.calls, **self.more))
 
 
-class Nothing:
-    """A client without questions: signing in leads to the inbox."""
-
-    async def inbox(self) -> InboxContents:
-        """See LlmDoClient."""
-        return InboxContents([], [])
-
-
 async def opened(folder: Path | None, address: str, past: Past | None = None) -> Page:
-    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder), cast("Any", Nothing()))
-    app.state.past_calls = past or Past()
-    browser = Browser(app, BASE)
-    await browser.open(f"/sign-in?token={TOKENS['ada']}")
+    browser = await browser_with(None, folder=folder, state={"past_calls": past or Past()})
     return await browser.open(address)
 
 

@@ -7,21 +7,18 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from llm_do_temporal.client.views import run_list
-from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
 from tests.support.people.browser import Browser
-from tests.support.people.signed_in import BASE, TOKENS
+from tests.support.people.signed_in import browser_with
 from tests.support.runs.run_server import RunServer
 
 NOW = datetime.now(UTC)
@@ -39,17 +36,6 @@ class Ends(Accounts):
         cost = Decimal(0) if branch.worker == "offline" else Decimal("0.25")
         usage = Usage(requests=2, input_tokens=100, cost_usd=cost, costs={"m:x": cost} if cost else {})
         return Spent(total=usage, waited=Waits(questions=2, seconds=600, longest=500))
-
-
-class Client:
-    """A client of this server."""
-
-    def __init__(self, server: RunServer) -> None:
-        self.temporal = server
-
-    async def inbox(self) -> InboxContents:
-        """See LlmDoClient; where the link of a sign-in leads."""
-        return InboxContents([], [])
 
 
 @pytest.fixture
@@ -70,13 +56,7 @@ def monday_of(moment: datetime) -> str:
 
 
 async def browser_of(server: RunServer, workshop: Path | None = None) -> Browser:
-    app = build_app(
-        UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), workshop=workshop), cast("Any", Client(server))
-    )
-    app.state.accounts = Ends()
-    browser = Browser(app, BASE)
-    await browser.open(f"/sign-in?token={TOKENS['ada']}")
-    return browser
+    return await browser_with(SimpleNamespace(temporal=server), folder=workshop, state={"accounts": Ends()})
 
 
 async def test_runs_are_named_by_their_tasks_and_tell_what_became_of_their_items(server: RunServer) -> None:

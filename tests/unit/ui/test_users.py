@@ -8,7 +8,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.ui.security.users import Caller, ProxyAccess, TokenAccess, new_token, read_token_file
+from llm_do_temporal.ui.access import Caller, ProxyAccess, TokenAccess, new_token, read_token_file
 
 ADA, BOB = "a" * 20, "b" * 20
 

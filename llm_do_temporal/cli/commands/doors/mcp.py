@@ -48,7 +48,7 @@ async def mcp(
         if http:
             return await _serve_http(session, host, port, allowed_host)
         from llm_do_temporal.doors.mcp.transports import serve_pipes
-        from llm_do_temporal.doors.tokens import TokenFile
+        from llm_do_temporal.doors.principal import TokenFile
 
         tokens = None if session.workshop is None else TokenFile.of_workshop(session.workshop)
         begin_pipes("an agent")
@@ -58,9 +58,8 @@ async def mcp(
 
 async def _serve_http(session: Session, host: str, port: int, allowed: tuple[str, ...]) -> int:
     from llm_do_temporal.doors.mcp.transports import PATH, http_app
-    from llm_do_temporal.doors.tokens import TokenFile
-    from llm_do_temporal.ui.http_server import AppServer, check_names, listen, shown_address
-    from llm_do_temporal.ui.names import own_hosts
+    from llm_do_temporal.doors.principal import TokenFile
+    from llm_do_temporal.ui.http_server import AppServer, check_names, listen, own_hosts, shown_address
 
     if session.workshop is None:
         raise UsageError("mcp --http needs a workshop: its folder has the tokens", next_step="Name it: --workshop DIR.")

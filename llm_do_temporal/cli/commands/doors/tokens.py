@@ -33,8 +33,7 @@ def create_token(
     scopes
         What it allows, of start, read and decide.
     """
-    from llm_do_temporal.doors.principal import read_scopes
-    from llm_do_temporal.doors.tokens import TokenFile
+    from llm_do_temporal.doors.principal import TokenFile, read_scopes
 
     made = TokenFile.of_workshop(location.find_workshop()).create(name, read_scopes(scopes), is_person=person)
     say(f"the token of {'the person' if person else 'the program'} '{name}', shown this once:")
@@ -54,7 +53,7 @@ def list_tokens(
     as_json
         Print a JSON list.
     """
-    from llm_do_temporal.doors.tokens import TokenFile
+    from llm_do_temporal.doors.principal import TokenFile
 
     known = TokenFile.of_workshop(location.find_workshop()).records()
     if as_json:
@@ -83,7 +82,7 @@ def revoke_token(
     name
         Whose token it is.
     """
-    from llm_do_temporal.doors.tokens import TokenFile
+    from llm_do_temporal.doors.principal import TokenFile
 
     TokenFile.of_workshop(location.find_workshop()).revoke(name)
     say(f"the token of '{name}' opens nothing any more")

@@ -1,32 +1,37 @@
-"""Runs as doors take and give them: starts, runs, questions and decisions.
+"""Values that doors take and give, as JSON, the same at every door: starts, runs, files, questions and decisions.
 
-Models only; `doors.service` fills them.
+Models only; `doors.service` fills them. The words below their fields stand in the OpenAPI document and on its page.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     Base64Encoder,
+    ConfigDict,
     EncodedBytes,
     Field,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
+    model_validator,
 )
 
 from llm_do_temporal.client import Question, RunSummary
-from llm_do_temporal.doors.values.base import RequestBody, RequestValue, ResponseValue
-from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch, LlmDoError
+from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
-from llm_do_temporal.messages.base import Json
+from llm_do_temporal.messages.base import Json, Message, Strict
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import ReviewMode
+from llm_do_temporal.messages.json_values import check_json
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits
@@ -34,6 +39,50 @@ from llm_do_temporal.policy.kinds.entries import KindGrant
 from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
+
+_MAX_MISTAKES = 20
+_MAX_MISTAKE_CHARS = 4_000
+
+
+class ResponseValue(Message):
+    """Value of a response, or a part of one."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class RequestValue(Strict):
+    """Value of a request, or a part of one; an unknown field is a mistake."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class RequestBody(RequestValue):
+    """Body of a request: all of it is JSON that everybody reads alike."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_json(cls, value: Any) -> Any:
+        check_json(value)
+        return value
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return the value that a program describes. Raises UsageError, which says what is wrong with it."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise UsageError(mistakes_in(error.errors())) from None
+
+
+def mistakes_in(mistakes: Iterable[Mapping[str, Any]]) -> str:
+    """Return what is wrong with a value that a program has sent, place by place, and none of the value itself."""
+    told = [f"{'.'.join(map(str, one['loc']))}: {_mistake(one)}" for one in islice(mistakes, _MAX_MISTAKES)]
+    return "; ".join(told)[:_MAX_MISTAKE_CHARS]
+
+
+def _mistake(told: Mapping[str, Any]) -> str:
+    return f"{told['msg']}: {told['ctx']['error']}" if told["type"] == "json_invalid" else told["msg"]
+
 
 MAX_KEY_CHARS = 200
 """Longest idempotency key, in characters."""
@@ -388,14 +437,4 @@ class Answer(RequestBody):
 
     def decision_about(self, question: str, digest: str, *, by: str, via: str) -> Decision:
         """Return the decision of a person or program about what was shown with this digest."""
-        return Decision(
-            id=question,
-            decision=self.decision,
-            digest=digest,
-            args=self.args,
-            note=self.note,
-            remember=self.remember,
-            grant=self.grant,
-            by=by,
-            via=via,
-        )
+        return Decision(**dict(self), id=question, digest=digest, by=by, via=via)

@@ -12,16 +12,24 @@ from urllib.parse import quote, urlencode
 from starlette.datastructures import FormData, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_do_temporal.request_bodies import limited
+from llm_do_temporal.ui.access import (
+    MAX_SIGN_IN_BYTES,
+    SECONDS,
+    Attempts,
+    Caller,
+    Visitor,
+    is_same_text,
+    peer_of,
+    set_session,
+)
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import place_words
-from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
-from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import Caller, Visitor, is_same_text, peer_of
+from llm_do_temporal.ui.http_server import PORT, SAFE_METHODS, called_by, is_own_page
+from llm_do_temporal.ui.requests import UiSettings, error_page, see_other
 
 SIGN_IN = "/sign-in"
 CSRF_FIELD = "csrf"
@@ -125,9 +133,7 @@ class RequestGuard:
         if visitor is not None and visitor.user != user and not is_same_text(csrf, visitor.csrf):
             return _ask(request, token, target, visitor=visitor, becoming=user)
         response = _redirect(target)
-        response.set_cookie(
-            cookie_name(request), cookie, httponly=True, samesite="strict", secure=_is_https(request), path="/"
-        )
+        set_session(request, response, cookie_name(request), cookie)
         return response
 
     async def _take_form(self, request: Request, visitor: Visitor, send: Send) -> None:
@@ -177,15 +183,8 @@ def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None =
 
 def _too_many(request: Request) -> Response:
     message = "Too many tokens that are not known here were tried. No further one is looked at for a minute."
-    return render(
-        request,
-        "error.html",
-        status=429,
-        headers={"Retry-After": f"{SECONDS:.0f}"},
-        title="Wait a minute",
-        message=message,
-        next_step="Whoever is signed in already notices nothing of it.",
-    )
+    step, headers = "Whoever is signed in already notices nothing of it.", {"Retry-After": f"{SECONDS:.0f}"}
+    return error_page(request, 429, "Wait a minute", message, step, headers=headers)
 
 
 def _is_typed(request: Request) -> bool:
@@ -205,15 +204,11 @@ def _text(value: object) -> str:
 
 
 def _refused(request: Request, status: int, message: str) -> Response:
-    return render(request, "error.html", status=status, title="Refused", message=message, next_step=None)
+    return error_page(request, status, "Refused", message)
 
 
 def _redirect(target: str) -> Response:
-    return RedirectResponse("/" if target.partition("?")[0] == SIGN_IN else target, status_code=303)
-
-
-def _is_https(request: Request) -> bool:
-    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+    return see_other("/" if target.partition("?")[0] == SIGN_IN else target)
 
 
 async def _read_form(request: Request) -> FormData:

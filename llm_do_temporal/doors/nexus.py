@@ -21,9 +21,15 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.client import start_options
 from llm_do_temporal.doors.principal import NEXUS_PREFIX, Principal, TokenScope, check_named_person
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start
-from llm_do_temporal.doors.values.base import RequestBody
-from llm_do_temporal.doors.values.runs import MAX_NOTE_CHARS, MAX_QUESTION_ID_CHARS
+from llm_do_temporal.doors.values import (
+    MAX_NOTE_CHARS,
+    MAX_QUESTION_ID_CHARS,
+    Answer,
+    AskedQuestion,
+    Failure,
+    RequestBody,
+    Start,
+)
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
 from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, Message

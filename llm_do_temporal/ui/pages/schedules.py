@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client.connections import translated
@@ -15,6 +15,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import schedule_address
+from llm_do_temporal.ui.requests import client_of, see_other
 
 MOST_SHOWN = 100
 """Schedules of the list; of each the last runs are looked for."""
@@ -87,16 +88,16 @@ async def delete_schedule(request: Request) -> Response:
     try:
         await _schedules(request).delete(name)
     except UsageError:
-        return RedirectResponse("/schedules", status_code=303)
-    return RedirectResponse("/schedules?deleted=yes", status_code=303)
+        return see_other("/schedules")
+    return see_other("/schedules?deleted=yes")
 
 
 def _schedules(request: Request) -> Schedules:
-    return Schedules(request.app.state.client)
+    return Schedules(client_of(request))
 
 
 def _back(request: Request, done: str) -> Response:
-    return RedirectResponse(f"{schedule_address(request.path_params['schedule'])}?done={done}", status_code=303)
+    return see_other(f"{schedule_address(request.path_params['schedule'])}?done={done}")
 
 
 routes = [

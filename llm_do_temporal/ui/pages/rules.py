@@ -22,6 +22,7 @@ from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.backtest.sentences import rules_in_words
 from llm_do_temporal.policy.backtest.verdicts import ChangeKind, Policy
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.requests import settings_of, shared
 
 DAYS = (7, 30, 90)
 """Numbers of days that can be looked back."""
@@ -44,7 +45,7 @@ class Suggestion:
 
 async def show_rules(request: Request) -> Response:
     """Show the rules; with `days` in the address what they make of the calls of so many days, with `add` more rules."""
-    folder: Path | None = request.app.state.settings.workshop
+    folder = settings_of(request).workshop
     policy, problem = _policy(folder)
     asked = request.query_params
     added = asked.get("add", "").strip()
@@ -110,10 +111,7 @@ def _policy(folder: Path | None) -> tuple[Policy | None, str]:
 
 
 def _past_calls(request: Request) -> SharedPastCalls:
-    state = request.app.state
-    if state.past_calls is None:
-        state.past_calls = SharedPastCalls(state.client.temporal)
-    return state.past_calls
+    return shared(request, "past_calls", SharedPastCalls)
 
 
 routes = [Route("/rules", show_rules, methods=["GET"])]

@@ -1,4 +1,4 @@
-"""The page of a review: the changes of a layer, file by file and part by part, and the form that answers them.
+"""The pages of a review: the changes of a layer, file by file and part by part, and the form that answers them.
 
 Only the form carries what was chosen from step to step, so that it works without scripts and nothing is kept here.
 """
@@ -11,25 +11,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
+from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.client import Question
 from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.desk import check_answer, compared
-from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.client.reviews.desk import check_answer, compared, read_origin, reviews_of
+from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS
 from llm_do_temporal.policy.layers.changes import Section
+from llm_do_temporal.policy.layers.layer import NodeKind
+from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.storage.external_storage import blobs_of
+from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
 from llm_do_temporal.ui.content.background import read_background
+from llm_do_temporal.ui.content.forms import MAX_ROWS, keeps_text, with_ends_of
 from llm_do_temporal.ui.content.last_answer import answered_last
 from llm_do_temporal.ui.content.precedents import Precedents
-from llm_do_temporal.ui.content.questions import decide, question_among, text_of
+from llm_do_temporal.ui.content.questions import question_among, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.reviews.choices import (
     all_of,
+    change_at,
     check_whole,
     comments_as_text,
     first_choice,
@@ -37,10 +46,99 @@ from llm_do_temporal.ui.content.reviews.choices import (
     number_of,
     sent_choice,
 )
-from llm_do_temporal.ui.content.reviews.rows import ReviewPart, part_of
-from llm_do_temporal.ui.pages.queue import address_after, kept_query, queue_of
-from llm_do_temporal.ui.pages.reviews.edit import dropped_edit, kept_edit, show_edit
-from llm_do_temporal.ui.pages.reviews.questions import OpenedReview, opened_review
+from llm_do_temporal.ui.content.reviews.rows import ReviewPart, body_of, part_of, row_of
+from llm_do_temporal.ui.pages.attachments import blobs_at, send_file
+from llm_do_temporal.ui.pages.inbox import decided, inbox_address, kept_query, queue_of
+from llm_do_temporal.ui.requests import client_of, is_barred, number_in, sentence, settings_of
+
+
+@dataclass(frozen=True)
+class OpenedReview:
+    """Review with the store that its files are read from."""
+
+    review: Review
+    blobs: BlobStore
+
+
+async def review_of(request: Request) -> OpenedReview:
+    """Return the review that the address names. Raises UsageError, EffectFailed where it cannot be read here."""
+    question = await question_of(request)
+    if question.request.review is None:
+        raise UsageError(f"'{question.id}' asks about a call, and not about changes")
+    return await opened_review(request, question)
+
+
+async def opened_review(request: Request, question: Question) -> OpenedReview:
+    """Return the review that a question asks for. Raises EffectFailed where it cannot be read here."""
+    workshop, blobs = settings_of(request).workshop, blobs_of(client_of(request).temporal.data_converter)
+    if blobs is None:
+        if workshop is None:
+            raise EffectFailed("the blob store with the changes is not where this page runs")
+        blobs = await blobs_at(request, workshop)
+    (review,) = await asyncio.to_thread(reviews_of, [question], blobs)
+    return OpenedReview(review, blobs)
+
+
+TEXT = "text"
+"""Field with the text of the file."""
+
+
+async def show_edit(
+    request: Request, opened: OpenedReview, choice: ReviewChoice, number: str, *, part: int, note: str
+) -> Response:
+    """Show the text of a file, to be changed. Raises UsageError, DecisionRefused for one that cannot be edited here."""
+    change = change_at(opened.review, number)
+    text = await asyncio.to_thread(_text, opened, choice, change)
+    return render(
+        request,
+        "review_edit.html",
+        question=opened.review.question,
+        digest=text_of(request.state.form, "digest"),
+        changes=opened.review.shown.section.digest,
+        draft=choice.draft().model_dump_json(),
+        change=change,
+        number=number,
+        text=text,
+        rows=min(text.count("\n") + 3, 2 * MAX_ROWS),
+        is_edited=change.path in choice.edits,
+        part_number=part,
+        keeps=choice.rest == "keep",
+        note=note,
+        inbox=inbox_address(request),
+        query=kept_query(request),
+    )
+
+
+async def kept_edit(opened: OpenedReview, choice: ReviewChoice, number: str, form: FormData) -> ReviewChoice:
+    """Return the choice with the text that the form has for a file, which is kept. Raises like `show_edit`."""
+    change = change_at(opened.review, number)
+    before = await asyncio.to_thread(_text, opened, choice, change)
+    text = with_ends_of(text_of(form, TEXT), before)
+    if text == before:
+        return choice
+    edited = choice.with_edit(change, await asyncio.to_thread(opened.review.contents.keep, text))
+    # The folder of a new file has a box of its own.
+    return replace(edited, whole=edited.whole & choice.whole.union(change.change.paths))
+
+
+async def dropped_edit(opened: OpenedReview, choice: ReviewChoice, number: str, _form: FormData) -> ReviewChoice:
+    """Return the choice with a file accepted as the worker wrote it. Raises UsageError."""
+    return choice.with_ticked(change_at(opened.review, number), ticked=True)
+
+
+def _text(opened: OpenedReview, choice: ReviewChoice, change: ReviewChange) -> str:
+    edited, now = choice.edits.get(change.path), change.change.now
+    if now is None:
+        raise DecisionRefused(f"'{change.path}' is gone in this change, so there is nothing to edit")
+    contents = opened.review.contents
+    text = contents.text(now, change.path) if edited is None else opened.blobs.read(edited).decode()
+    if not keeps_text(text):
+        raise DecisionRefused(
+            f"'{change.path}' has hidden characters or mixed line ends, which a browser would change",
+            next_step=f"Edit it in a terminal: `llm-do-temporal review {opened.review.question.run} --edit PATH`.",
+        )
+    return text
+
 
 SECTION_WORDS = {
     Section.ORDINARY: "ordinary files",
@@ -76,15 +174,13 @@ async def show_review(
     request: Request, question: Question, known: Sequence[Question], step: ReviewStep = FIRST_STEP
 ) -> Response:
     """Show the review that the question asks for, at this step; `known` are all questions of the run."""
-    client: LlmDoClient = request.app.state.client
     shown, background, queue, last = await asyncio.gather(
         _contents(request, question, step),
-        read_background(client, question),
+        read_background(client_of(request), question),
         queue_of(request, question),
         answered_last(request, {question.run: known}),
     )
-    approvers = question.request.approvers
-    barred = bool(approvers) and request.state.user not in approvers
+    barred = is_barred(request, question)
     return render(
         request,
         "review_page.html",
@@ -111,7 +207,7 @@ async def show_review(
 async def take_review(request: Request, question: Question, known: Sequence[Question]) -> Response:
     """Take a step in a review: to another part of it, to the edit of a file, or to a decision."""
     form = request.state.form
-    at = ReviewStep(note=text_of(form, "note").strip(), part=_number(text_of(form, "part-number")))
+    at = ReviewStep(note=text_of(form, "note").strip(), part=number_in(text_of(form, "part-number")) or 1)
     step, _, which = text_of(form, "step").partition(":")
     try:
         if step == "reject" and "draft" not in form:
@@ -125,7 +221,7 @@ async def take_review(request: Request, question: Question, known: Sequence[Ques
             at = replace(at, choice=all_of(choice) if step == "all" else none_of(choice))
             return await show_review(request, question, known, at)
         if step in ("", "look", "part", "open"):
-            part = _number(which) if step == "part" else at.part
+            part = number_in(which) or 1 if step == "part" else at.part
             only = (number_of(opened.review, which),) if step == "open" else ()
             return await show_review(request, question, known, replace(at, part=part, unfolded=only))
         if step == "edit":
@@ -173,20 +269,19 @@ def _rejection(note: str) -> Decision:
 async def _decide(request: Request, question: Question, at: ReviewStep, decision: Decision) -> Response:
     named = {"id": question.id, "digest": text_of(request.state.form, "digest") or None, "by": request.state.user}
     try:
-        taken = await decide(request, question, decision.model_copy(update=named))
+        return await decided(request, question, decision.model_copy(update=named))
     except DecisionRefused as refused:
         now, known = await question_among(request)
         kept = at.choice if now.is_open else None
         at = replace(at, opened=None, choice=kept, problem=_told(refused), status=409)
         return await show_review(request, now, known, at)
-    return RedirectResponse(await address_after(request, question, decision.decision, taken=taken), status_code=303)
 
 
 async def _contents(request: Request, question: Question, step: ReviewStep) -> dict[str, Any]:
     """Return the part of the review that is shown, or the reason why none can be."""
     try:
         opened = step.opened or await opened_review(request, question)
-        review = await asyncio.to_thread(compared, opened.review, request.app.state.settings.workshop)
+        review = await asyncio.to_thread(compared, opened.review, settings_of(request).workshop)
         opened = replace(opened, review=review)
         choice, part = await asyncio.to_thread(_part, opened, step)
     except LlmDoError as error:
@@ -207,11 +302,55 @@ def _others(question: Question, known: Sequence[Question]) -> list[Question]:
     return [one for one, its in pairs if its is not None and mine is not None and its.manifest == mine.manifest]
 
 
-def _number(text: str) -> int:
-    """Return the number of a page, 1 where there is none."""
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 9 else 1
-
-
 def _told(error: LlmDoError) -> str:
-    sentence = f"{error.message[:1].upper()}{error.message[1:]}."
-    return f"{sentence} {error.next_step}" if error.next_step else sentence
+    return f"{sentence(error)} {error.next_step}" if error.next_step else sentence(error)
+
+
+async def show_file(request: Request) -> Response:
+    """Show what changes in one file, for a page that has only its line so far."""
+    opened = await review_of(request)
+    review, number = opened.review, number_of(opened.review, request.path_params["number"])
+    choice = first_choice(review)
+    row = row_of(review, choice, number)
+    body = await asyncio.to_thread(body_of, review, choice, row, opened.blobs)
+    may_decide = review.question.is_open and not is_barred(request, review.question)
+    return render(request, "review_file.html", row=replace(row, body=body), may_decide=may_decide)
+
+
+async def send_side(request: Request) -> Response:
+    """Send the bytes of one side of a change: as it was, or as it is in the layer."""
+    opened = await review_of(request)
+    change = change_at(opened.review, request.path_params["number"]).change
+    if request.path_params["side"] not in ("old", "new"):
+        raise HTTPException(404)
+    is_new = request.path_params["side"] == "new"
+    node, path = (change.now, change.path) if is_new else (change.base, change.old_path or change.path)
+    if node is None or node.kind is not NodeKind.FILE:
+        raise HTTPException(404)
+    try:
+        data = await asyncio.to_thread(opened.review.contents.bytes, node, path)
+    except LlmDoError as error:
+        raise HTTPException(404) from error
+    # By its bytes, whatever a model has called it.
+    media_type = guess_media_type("", data[:SNIFFED_BYTES])
+    sent = Attachment(path=path, sha256=node.sha256, bytes=len(data), media_type=media_type)
+    return await send_file(request, sent, lambda: data)
+
+
+async def show_reason(request: Request) -> Response:
+    """Show the words of the model in the turn in which it made a change."""
+    opened = await review_of(request)
+    number = number_of(opened.review, request.path_params["number"])
+    origin = await read_origin(client_of(request), opened.review, opened.review.changes[number])
+    address = row_of(opened.review, first_choice(opened.review), number).author_address
+    return render(request, "review_reason.html", origin=origin, address=address)
+
+
+_ADDRESS = "/runs/{run}/approvals/{approval}/files/{number}"
+
+
+routes = [
+    Route(_ADDRESS, show_file, methods=["GET"]),
+    Route(f"{_ADDRESS}/why", show_reason, methods=["GET"]),
+    Route(_ADDRESS + "/{side}", send_side, methods=["GET"]),
+]

@@ -1,26 +1,31 @@
-"""Pages of all experiments, with the trends of each evaluation, and of one with its cases."""
+"""Pages of evaluations: experiments with the trends of each evaluation, one with its cases, and two side by side."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.evaluations.experiments import (
+    ComparedExperiments,
     ExperimentListing,
+    compare_records,
     find_experiment,
     list_experiments,
     named,
     read_listed,
 )
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
+from llm_do_temporal.policy.evaluations.comparison import MetricComparison
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.ui.content.evaluations.cases import beginning, case_rows, metric_rows, shown_repeats
-from llm_do_temporal.ui.content.evaluations.trends import shown_evaluations, value_text
+from llm_do_temporal.ui.content.evaluations.trends import change_text, short_change_text, shown_evaluations, value_text
 from llm_do_temporal.ui.content.plots import columns, points
+from llm_do_temporal.ui.content.plots.points import DeltaPlot, delta_plot
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import comparison_address
+from llm_do_temporal.ui.requests import client_of, error_page, page_number, see_other
 
 CASES_OF_A_PAGE = 100
 
@@ -42,7 +47,7 @@ async def show_experiments(request: Request) -> Response:
 
 async def show_experiment(request: Request) -> Response:
     """Show an experiment: its figures and cases, or one case where the query names it."""
-    client: LlmDoClient = request.app.state.client
+    client = client_of(request)
     experiments = await listed(request)
     listing = find_experiment(experiments, request.path_params["experiment"])
     if not listing.facts.record or listing.missing_key:
@@ -52,8 +57,7 @@ async def show_experiment(request: Request) -> Response:
     if wanted is not None:
         return _show_case(request, listing, record, wanted)
     others = [one for one in named(experiments, listing.facts.name) if one is not listing and one.facts.record]
-    metrics = metric_rows(record)
-    number = page_of(request)
+    metrics, number = metric_rows(record), page_number(request)
     first = (number - 1) * CASES_OF_A_PAGE
     shown = record.spec.cases[first : first + CASES_OF_A_PAGE]
     return render(
@@ -75,8 +79,7 @@ def _show_case(request: Request, listing: ExperimentListing, record: ExperimentR
     # The address of a run's case has the case as it stands in the id of the run.
     case = record.spec.case(wanted) or next((one for one in record.spec.cases if case_in_id(one.id) == wanted), None)
     if case is None:
-        message = f"The experiment has no case '{wanted[:100]}'."
-        return render(request, "error.html", status=404, title="Not found", message=message, next_step=None)
+        return error_page(request, 404, "Not found", f"The experiment has no case '{wanted[:100]}'.")
     return render(
         request,
         "experiment_case.html",
@@ -93,13 +96,12 @@ async def choose_comparison(request: Request) -> Response:
     experiments = await listed(request)
     shown = find_experiment(experiments, request.path_params["experiment"])
     other = find_experiment(experiments, request.query_params.get("with", ""))
-    return RedirectResponse(comparison_address(address_of(other), address_of(shown)), 303)
+    return see_other(comparison_address(address_of(other), address_of(shown)))
 
 
 async def listed(request: Request) -> list[ExperimentListing]:
     """Return all experiments, the newest first. Raises ConnectionFailed."""
-    client: LlmDoClient = request.app.state.client
-    return await list_experiments(client.temporal)
+    return await list_experiments(client_of(request).temporal)
 
 
 def address_of(listing: ExperimentListing) -> str:
@@ -107,14 +109,69 @@ def address_of(listing: ExperimentListing) -> str:
     return listing.short_digest or listing.workflow
 
 
-def page_of(request: Request) -> int:
-    """Return the number of the page that the query names, from 1; 1 for anything else."""
-    given = request.query_params.get("page", "")
-    return max(int(given), 1) if given.isascii() and given.isdigit() and len(given) < 6 else 1
+COMPARED_CASES_OF_A_PAGE = 20
+MOST_BARS = 200
+"""Differences of a plot; of more, the worst and the best."""
+
+
+async def show_comparison(request: Request) -> Response:
+    """Show the comparison of two experiments; the query may name one case."""
+    client = client_of(request)
+    experiments = await listed(request)
+    listings = [find_experiment(experiments, request.path_params[name]) for name in ("one", "other")]
+    one, other = [(await read_listed(client.temporal, listing)).record for listing in listings]
+    try:
+        compared = compare_records(one, other)
+    except UsageError as error:
+        return error_page(request, 422, "Not compared", error.message, error.next_step)
+    wanted, number = request.query_params.get("case"), page_number(request)
+    cases = compared.cases if wanted is None else [case for case in compared.cases if case == wanted]
+    first = (number - 1) * COMPARED_CASES_OF_A_PAGE
+    return render(
+        request,
+        "experiment_comparison.html",
+        compared=compared,
+        sides=[(letter, listing, address_of(listing)) for letter, listing in zip("AB", listings, strict=True)],
+        plots={metric.metric: _plot(metric) for metric in compared.comparison.metrics if _is_drawn(metric)},
+        plot_size=(points.WIDTH, points.HEIGHT),
+        value_text=value_text,
+        change_text=change_text,
+        beginning=beginning,
+        cases=[_shown_case(compared, case) for case in cases[first : first + COMPARED_CASES_OF_A_PAGE]],
+        wanted=wanted,
+        page=number,
+        pages=-(-len(cases) // COMPARED_CASES_OF_A_PAGE),
+    )
+
+
+def _shown_case(compared: ComparedExperiments, case: str) -> dict[str, object]:
+    """Return a case with its differences, and its repeats in both experiments."""
+    differences = [
+        (metric, delta)
+        for metric in compared.comparison.metrics
+        for delta in metric.deltas
+        if delta.case == case and delta.delta
+    ]
+    sides = [shown_repeats(record, case) for record in (compared.one, compared.other)]
+    return {"case": compared.other.spec.case(case), "differences": differences, "sides": sides}
+
+
+def _is_drawn(metric: MetricComparison) -> bool:
+    return metric.kind != "labels" and bool(metric.deltas)
+
+
+def _plot(metric: MetricComparison) -> DeltaPlot:
+    deltas = metric.deltas
+    if len(deltas) > MOST_BARS:
+        deltas = (*deltas[: MOST_BARS // 2], *deltas[-MOST_BARS // 2 :])
+    return delta_plot(
+        [(delta.case, delta.delta) for delta in deltas], lambda value: short_change_text(value, metric.kind)
+    )
 
 
 routes = [
     Route("/evaluations", show_experiments, methods=["GET"]),
     Route("/evaluations/{experiment}", show_experiment, methods=["GET"]),
     Route("/evaluations/{experiment}/compare", choose_comparison, methods=["GET"]),
+    Route("/evaluations/{one}/compare/{other}", show_comparison, methods=["GET"]),
 ]

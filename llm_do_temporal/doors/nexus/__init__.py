@@ -1,1 +1,0 @@
-"""Nexus door: workflows of other namespaces call workers, durably."""

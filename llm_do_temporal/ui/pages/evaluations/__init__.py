@@ -1,1 +1,0 @@
-"""Pages of evaluations: their experiments over time, one experiment, and two beside each other."""

@@ -1,1 +1,0 @@
-"""Pages of runs that try something beside another run."""

@@ -1,1 +1,0 @@
-"""Pages about what needs a person: the rules of the workshop."""

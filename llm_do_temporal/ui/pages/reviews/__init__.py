@@ -1,1 +1,0 @@
-"""Pages about reviews: the changes, the choice among them, single files and what is in them."""

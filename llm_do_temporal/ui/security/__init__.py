@@ -1,1 +1,0 @@
-"""Admission to the page: users, tokens, sessions, and the checks that every request passes."""
