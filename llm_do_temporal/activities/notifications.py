@@ -24,18 +24,11 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.activities import NOTIFY, RECORD_AT_DESK
-from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget, check_target
 from llm_do_temporal.redaction.configured_keys import know_variable
 from llm_do_temporal.redaction.inert_text import AS_IT_IS, inert_value, plain, slack_text
-
-_TAKEN = {
-    DecisionKind.APPROVE: "approved",
-    DecisionKind.REJECT: "rejected",
-    DecisionKind.MODIFY: "changed and approved",
-}
 
 
 def slack_message(told: Notification) -> dict[str, Any]:
@@ -59,7 +52,7 @@ def _headline(told: Notification) -> str:
         case NotifyEvent.APPROVAL_REMINDER:
             return f"{told.worker} still waits for approval: {told.tool}"
         case NotifyEvent.APPROVAL_DECIDED:
-            taken = _TAKEN[told.decision] if told.decision is not None else "decided"
+            taken = "decided" if told.decision is None else told.decision.done
             return f"{taken} by {told.by or 'somebody'}: {told.tool}"
         case NotifyEvent.RUN_COMPLETED:
             how = "is done" if told.items is None else f"has {told.items.with_state('completed')}"

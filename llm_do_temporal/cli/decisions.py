@@ -89,7 +89,7 @@ async def _is_meant(what: str) -> bool:
     """Whether the person at the terminal agrees. Raises UsageError where nobody can be asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"nobody can be asked here whether to {what}; nothing was decided", next_step="Add --yes.")
-    from llm_do_temporal.cli.terminal.lines import read_line
+    from llm_do_temporal.cli.terminal.prompts import read_line
 
     typed = await read_line(f"{what}? [y/N] ")
     return (typed or "").strip().lower() in ("y", "yes")

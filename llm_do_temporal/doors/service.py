@@ -24,6 +24,7 @@ from llm_do_temporal.client.decisions import NOT_AS_SHOWN
 from llm_do_temporal.client.history import events as history
 from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.open_questions import read_readable
+from llm_do_temporal.client.question_document import QuestionDocument, document_of
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.pending_work import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
@@ -192,6 +193,16 @@ class DoorService:
         """Return one question, decided or not. Raises UnknownHere."""
         await self.readable(who, run)
         return AskedQuestion.of(await self._question(run, question))
+
+    async def documents(self, who: Principal, run: str) -> list[QuestionDocument]:
+        """Return the questions of a run that wait, as people are shown them."""
+        await self.readable(who, run)
+        return [document_of(one) for one in await self.client.approvals(run)]
+
+    async def document(self, who: Principal, run: str, question: str) -> QuestionDocument:
+        """Return one question as people are shown it, decided or not. Raises UnknownHere."""
+        await self.readable(who, run)
+        return document_of(await self._question(run, question))
 
     async def decide(self, who: Principal, run: str, question: str, answer: Answer, *, digest: str) -> AskedQuestion:
         """Decide a question as it was shown with this digest, and return it. The first answer of all doors wins.

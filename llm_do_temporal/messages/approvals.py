@@ -43,8 +43,9 @@ class DecisionKind(StrEnum):
 
     @property
     def done(self) -> str:
-        """The word by which people know a call that got this answer."""
-        return {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "changed"}[self]
+        """The words by which people know a call that got this answer."""
+        words = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected"}
+        return words.get(self, "changed and approved")
 
 
 class Remember(StrEnum):

@@ -179,7 +179,7 @@ async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) ->
     page = await ada.open(f"/runs/{run}/approvals/a1/edit")
     review = await ada.send(page, page.forms[0], step="review", arg__content="ho")
     voted = await ada.send(review, review.forms[0], step="send")
-    assert "1 of 2 has agreed: ada" in voted.text
+    assert "1 of 2 people have agreed: ada" in voted.text
     second = await bob.open(f"/runs/{run}/approvals/a1")
     assert "What was changed by those who agree" in second.text
     assert "-hi +ho" in second.text

@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.client.views.transcripts import read_transcript
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.ui.content.events import news
+from llm_do_temporal.ui.content.conversation import news
 from llm_do_temporal.workflows.invocation import conversation
 from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
 from tests.support.providers.answers import Gate

@@ -11,8 +11,7 @@ import pytest
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack import app, board
-from llm_do_temporal.doors.slack_workspace.channel import SlackChannel
-from llm_do_temporal.doors.slack_workspace.people import READER
+from llm_do_temporal.doors.slack_workspace import READER, SlackChannel
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -119,9 +118,9 @@ async def test_a_quorum_counts_on_the_card_and_one_person_counts_once(place: Pla
     run = await place.start("writer")
     with begun(place, slack):
         card = await _there(slack.card, run, "a1")
-        assert "for ada, bob · 0 of 2 have agreed" in shown(card)
+        assert "may be decided by ada, bob · 0 of 2 people have agreed" in shown(card)
         await _there(slack.click, ADA, card, APPROVE)
-        card = await _there(lambda: slack.card(run, "a1", says="1 of 2 have agreed"))
+        card = await _there(lambda: slack.card(run, "a1", says="1 of 2 people have agreed"))
         assert "approved by ada via slack" in shown(card)
         await _there(slack.click, ADA, card, APPROVE)
         await _there(slack.ephemeral, "'ada' has agreed already")
@@ -135,7 +134,7 @@ async def test_a_rejection_after_somebody_has_agreed_is_shown_as_one(place: Plac
     run = await place.start("writer")
     with begun(place, slack):
         await _there(slack.click, ADA, await _there(slack.card, run, "a1"), APPROVE)
-        await _there(lambda: slack.card(run, "a1", says="1 of 2 have agreed"))
+        await _there(lambda: slack.card(run, "a1", says="1 of 2 people have agreed"))
         await place.decide(run, "reject", id="a1", by="bob", note="no")
         assert "approved by ada" in shown(
             await _there(lambda: slack.card(run, "a1", says="rejected by bob: write_file"))

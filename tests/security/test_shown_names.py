@@ -12,16 +12,16 @@ from markupsafe import Markup
 
 from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts
 from llm_do_temporal.cli.groups import group_lines
-from llm_do_temporal.cli.terminal.pictures.review import change_lines, overview_lines
+from llm_do_temporal.cli.terminal.review import change_lines, overview_lines
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.open_questions import alone, grouped
+from llm_do_temporal.client.question_document import entry_title
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer
-from llm_do_temporal.ui.content.titles import entry_title
 from tests.support.people.review_desk import review_desk
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import NOON, NOVEL, Side, made_review

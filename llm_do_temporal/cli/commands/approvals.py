@@ -237,7 +237,7 @@ async def modify(
     from llm_do_temporal.messages.approvals import DecisionKind
 
     if args is None:
-        from llm_do_temporal.cli.terminal.edit_arguments import check_editor
+        from llm_do_temporal.cli.terminal.ask import check_editor
 
         check_editor()
     changed = None if args is None else read_json_object(args, "--args")
@@ -333,7 +333,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     async with opened(location, "decision") as session:
         meant = await _meant(session.client, location, run, named)
         if answer.kind is DecisionKind.MODIFY and answer.args is None:
-            from llm_do_temporal.cli.terminal.edit_arguments import edit_pending
+            from llm_do_temporal.cli.terminal.ask import edit_pending
 
             meant, changed_args = await edit_pending(session.client, run, meant)
             answer = answer._replace(args=changed_args)

@@ -17,7 +17,7 @@ from rich.text import Text
 from llm_do_temporal.cli.output import cost_json, dump_json, usage_json
 from llm_do_temporal.cli.reports.costs import price
 from llm_do_temporal.cli.tables import clock, width_of
-from llm_do_temporal.cli.terminal.pictures.text_lines import wrapped
+from llm_do_temporal.cli.terminal.question import wrapped
 from llm_do_temporal.cli.text import name_line, visible_line, visible_source
 from llm_do_temporal.client.differences.comparison import (
     Divergence,

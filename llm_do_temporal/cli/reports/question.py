@@ -10,7 +10,7 @@ from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.options import Location
-    from llm_do_temporal.client.history.questions import Question
+    from llm_do_temporal.client.question_document import QuestionDocument
 
 _UNCUT = 1_000_000
 """Width of a line in a pipe or a file."""
@@ -24,9 +24,9 @@ async def show_question(location: Location, run: str | None, approval: str | Non
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
-    from llm_do_temporal.cli.terminal.pictures.question import question_lines
-    from llm_do_temporal.cli.terminal.pictures.surroundings import read_surroundings
-    from llm_do_temporal.cli.terminal.pictures.text_lines import joined
+    from llm_do_temporal.cli.terminal.question import joined, question_lines
+    from llm_do_temporal.client.question_background import read_background
+    from llm_do_temporal.client.question_document import document_of
 
     if run is None or approval is None:
         raise UsageError("name the run of the approval, too: `approvals RUN a3`")
@@ -36,7 +36,7 @@ async def show_question(location: Location, run: str | None, approval: str | Non
         if question is None:
             ids = ", ".join(one.id for one in known) or "nothing so far"
             raise UsageError(f"run '{run}' has asked nothing that is called '{approval}'; it has asked {ids}")
-        around = None if as_json else await read_surroundings(session.client, question, known)
+        document = document_of(question, None if as_json else await read_background(session.client, question, known))
     if as_json:
         print_json(question.as_json(), pretty=True)
         return 0
@@ -44,22 +44,21 @@ async def show_question(location: Location, run: str | None, approval: str | Non
         note_shown(run, [ShownQuestion(question.id, question.request.digest)])
     width = width_of(sys.stdout) or _UNCUT
     console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(joined(question_lines(question, around, width)))
+    console.print(joined(question_lines(document, width)))
     sys.stdout.flush()
-    say(_state(question, location))
+    say(_state(document, location))
     return 0
 
 
-def _state(question: Question, location: Location) -> str:
+def _state(document: QuestionDocument, location: Location) -> str:
     """Return the line about the answer, or about the way to give one."""
-    verdict = question.verdict
+    question, verdict = document.question, document.question.verdict
     if verdict is not None:
         note = f": {visible_line(verdict.note, 300)}" if verdict.note else ""
-        by = visible_line(f"{verdict.by or 'somebody'}{f' via {verdict.via}' if verdict.via else ''}", 80)
         undone = f"\n{question.undone_words}" if question.again else ""
-        return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}{undone}"
+        return f"\n{visible_line(document.answer_words, 120)}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}{undone}"
     if question.withdrawn:
         return "\nnobody needs an answer any more"
-    if question.request.review is not None:
+    if document.is_review:
         return f"\nlook at the changes with: {location.command(f'review {question.run} --id {question.id}')}"
     return f"\nanswer with: {location.command(f'approve {question.run} {question.id}')}"

@@ -1,45 +1,51 @@
-"""Asking a person about one call: shows it, reads the answer, sends the decision.
+"""Asking a person about a call, or about all similar ones: shows it, reads the answer, sends the decision.
 
 Called by the live screen of a run and by the inbox. Another person may decide meanwhile; then the question is
-withdrawn, not repeated.
+withdrawn, not repeated. Of a group each question is decided by itself, as it was shown; some may be left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from pydantic import ValidationError
 from rich.console import Console
 
+from llm_do_temporal.cli.decisions import outcome_lines
+from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.holds import Holds
-from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
-from llm_do_temporal.cli.terminal.group_prompt import GroupAsker
-from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
-from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
-from llm_do_temporal.cli.terminal.pictures.question import fit_question, question_text
-from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, read_surroundings
-from llm_do_temporal.cli.terminal.pictures.text_lines import joined
-from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
-from llm_do_temporal.cli.terminal.reviews.question import EXPLAINED, fit_review, read_review, review_text
-from llm_do_temporal.cli.terminal.reviews.walk import ReviewWalk
+from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Interrupt, Prompter, forget_typed
+from llm_do_temporal.cli.terminal.question import fit_question, joined, question_text
+from llm_do_temporal.cli.terminal.review import EXPLAINED, ReviewWalk, fit_review, read_review, review_text
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import FrozenQuestion, read_kinds
+from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.open_questions import QuestionGroup, read_group
+from llm_do_temporal.client.question_background import read_background
+from llm_do_temporal.client.question_document import QuestionDocument, changed_arguments, document_of
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.policy.kinds.entries import KindGrant
+from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
+from llm_do_temporal.ui.content.forms import editable_yaml, read_arguments
 
 _MENU_LINES = 3
 """Lines of the letters below a question, with the prompt, and an empty one above it."""
 _AGREEING = ("a", "n", "s", "k")
 """Letters that agree to the call as it is shown."""
+_GROUP_MENU_LINES = 3
+_UNSETTLED = (Fate.REFUSED, Fate.CHANGED, Fate.UNKNOWN)
+_SHOWN_PROBLEMS = 5
 
 
 class _QuestionChanged(Exception):
@@ -98,7 +104,6 @@ class Asker:
         self._votes_of = votes_of
         self._groups = groups
         self._holds = holds if holds is not None else Holds(client, 0)
-        self._around: Surroundings | None = None
         self._review: Review | None = None
         """Review that the question asks for; None for any other question, and where its changes cannot be read."""
         self._unread = 0
@@ -115,12 +120,12 @@ class Asker:
         """
         prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
         try:
-            self._around = await read_surroundings(self._client, question, known)
+            document = document_of(question, await read_background(self._client, question, known))
             self._review = await read_review(self._client, question, prompter)
             forget_typed()
-            self._show(question, others)
+            self._show(document, others)
             while self.wants(question.run, question.id):
-                parting = await self._ask_once(question, prompter)
+                parting = await self._ask_once(document, prompter)
                 if parting is not None:
                     return parting
         except _QuestionChanged:
@@ -131,42 +136,41 @@ class Asker:
                 prompter.tell(f"somebody has agreed to {question.id} meanwhile")
         return Parting.SETTLED
 
-    def _show(self, question: Question, others: int) -> None:
+    def _show(self, document: QuestionDocument, others: int) -> None:
         """Show the question as far as the screen has room for it."""
         width, height = self._console.width, self._console.height - _MENU_LINES
         if self._review is not None:
             fitted = fit_review(self._review, width, height, others=others)
         else:
-            fitted = fit_question(question, self._around, width, height, others=others)
+            fitted = fit_question(document, width, height, others=others)
         # Of a review that cannot be read here nothing was shown.
-        self._unread = fitted.unread or (question.request.review is not None and self._review is None)
-        self._note(question)
+        self._unread = fitted.unread or (document.is_review and self._review is None)
+        self._note(document.question)
         self._console.print(joined(fitted.lines))
 
-    async def _read(self, question: Question, prompter: Prompter) -> None:
+    async def _read(self, document: QuestionDocument, prompter: Prompter) -> None:
         """Show the whole question in the pager."""
         if self._review is not None:
             await prompter.read(await asyncio.to_thread(review_text, self._review, self._console.width))
         else:
-            await prompter.read(question_text(question, self._around, self._console.width))
+            await prompter.read(question_text(document, self._console.width))
         self._unread = 0
-        self._note(question)
+        self._note(document.question)
 
     def _note(self, question: Question) -> None:
         """Note that this terminal has shown the question; or none, while some of it was not read."""
         shown = [] if self._unread else [ShownQuestion(question.id, question.request.digest)]
         note_shown(question.run, shown, on=self._console.file)
 
-    async def _ask_once(self, question: Question, prompter: Prompter) -> Parting | None:
+    async def _ask_once(self, document: QuestionDocument, prompter: Prompter) -> Parting | None:
         """Ask for one letter and do as it says; None: the question may still stand."""
-        is_review = question.request.review is not None
-        can_change = question.request.args_schema is not None
+        question, is_review, can_change = document.question, document.is_review, document.can("change")
         equal = 0 if self._groups is None else self._groups.count(question)
         letters = (
             "[a]ccept all" if is_review else "[a]pprove",
             "[w]alk through" if self._review is not None else "",
             "[r]eject",
-            "[m]odify" if can_change and not is_review else "",
+            "[m]odify" if can_change else "",
             f"[g]roup of {equal}" if equal > 1 else "",
         )
         letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
@@ -183,10 +187,10 @@ class Asker:
         if choice == "w" and self._review is not None:
             await self._walk(self._review, prompter)
         elif choice in _AGREEING and is_review:
-            await self._accept_all(question, choice, prompter)
+            await self._accept_all(document, choice, prompter)
         elif choice in _AGREEING and self._unread:
             prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
-            await self._read(question, prompter)
+            await self._read(document, prompter)
         elif choice == "a":
             await self._decide(question, prompter, DecisionKind.APPROVE)
         elif choice == "n":
@@ -201,7 +205,7 @@ class Asker:
         elif choice == "m" and can_change:
             await self._modify(question, prompter)
         elif choice == "v":
-            await self._read(question, prompter)
+            await self._read(document, prompter)
         elif choice == "t" and self._holds.newest is not None:
             await self._holds.let_go(prompter.tell)
         elif choice == "x":
@@ -261,14 +265,14 @@ class Asker:
             answer = choice.answer()
             await self._decide(review.question, prompter, DecisionKind.MODIFY, args=answer.model_dump(mode="json"))
 
-    async def _accept_all(self, question: Question, choice: str, prompter: Prompter) -> None:
+    async def _accept_all(self, document: QuestionDocument, choice: str, prompter: Prompter) -> None:
         """Accept all that a review proposes, as it is asked now; remembered answers are of no use to it."""
         if choice in ("s", "k"):
-            prompter.tell("a review is answered by itself; type a, w or r")
+            prompter.tell(f"{document.problems['remember' if choice == 's' else 'grant']}; type a, w or r")
         elif not self._unread or await prompter.yes(
             "the changed lines were not all shown; accept anyway?", default=False
         ):
-            await self._decide(question, prompter, DecisionKind.APPROVE)
+            await self._decide(document.question, prompter, DecisionKind.APPROVE)
 
     async def _stop(self, question: Question, prompter: Prompter) -> None:
         if await prompter.yes(f"stop the whole run {question.run}?", default=False):
@@ -335,3 +339,204 @@ class Asker:
 
 def _words(error: LlmDoError) -> str:
     return f"{error.message}\n  {error.next_step}" if error.next_step else error.message
+
+
+class GroupAsker:
+    """Asks about groups, one at a time."""
+
+    def __init__(
+        self,
+        client: LlmDoClient,
+        console: Console,
+        interrupt: Interrupt,
+        known: Callable[[str], int],
+        holds: Holds | None = None,
+    ) -> None:
+        """`known` returns the number of questions in the list that are of the group with this key.
+
+        Without `holds` answers take effect at once.
+        """
+        self._client = client
+        self._console = console
+        self._interrupt = interrupt
+        self._known = known
+        self._holds = holds if holds is not None else Holds(client, 0)
+
+    def count(self, question: Question) -> int:
+        """Return the number of questions in the list that are equal to this one, with itself."""
+        return self._known(question.request.group.key)
+
+    async def ask(self, key: str) -> set[tuple[str, str]]:
+        """Ask about all of a group; return run and id of each question that needs no further answer."""
+        prompter = Prompter(self._console, self._interrupt, lambda: None)
+        group = await read_group(self._client, key)
+        if group is None:
+            prompter.tell("nothing of it waits for approval any more")
+            return set()
+        forget_typed()
+        lines = group_lines(group, self._console.width)
+        if len(lines) > self._console.height - _GROUP_MENU_LINES:
+            await prompter.read("\n".join(lines))
+        else:
+            prompter.tell("\n".join(lines))
+        return await self._answer(prompter, group)
+
+    async def _whole(self, group: QuestionGroup) -> str:
+        """Return all calls of a group, each whole, as far as they are still asked as they were shown."""
+        asked: dict[FrozenQuestion, Question] = {}
+        for run in dict.fromkeys(entry.run for entry in group.entries):
+            with suppress(LlmDoError):  # it has ended meanwhile
+                for one in await self._client.approvals(run):
+                    asked[FrozenQuestion(run, one.id, one.request.digest)] = one
+        width = self._console.width
+        return "\n\n".join(
+            question_text(document_of(asked[one]), width)
+            if one in asked
+            else f"{one.id} of run {one.run} is not asked any more"
+            for one in group.frozen()
+        )
+
+    async def _answer(self, prompter: Prompter, group: QuestionGroup) -> set[tuple[str, str]]:
+        asked, left_out = group.frozen(), set[FrozenQuestion]()
+        while True:
+            questions = [one for one in asked if one not in left_out]
+            these = f"these {len(questions):,}"
+            out = f" (without {', '.join(one.id for one in asked if one in left_out)})" if left_out else ""
+            prompter.tell(f"[a]pprove {these}  [r]eject {these}{out}  [v]iew all  [b]ack  or an id to leave it out")
+            line = await prompter.line(f"{len(questions):,} questions> ")
+            choice = (line or "").strip().lower()
+            named = [one for one in asked if choice in (one.id.lower(), f"{one.run} {one.id}".lower())]
+            if line is None or choice in ("b", "q"):
+                return set()
+            if choice == "a" and questions:
+                return await self._decide(prompter, questions, Decision(decision=DecisionKind.APPROVE))
+            if choice == "r" and questions:
+                reason = (await prompter.line("reason, which the models are told (empty: back): ") or "").strip()
+                if reason:
+                    return await self._decide(prompter, questions, Decision(decision=DecisionKind.REJECT, note=reason))
+            elif choice == "v":
+                await prompter.read(await self._whole(group))
+            elif len(named) == 1:
+                left_out ^= set(named)
+            elif named:
+                prompter.tell(f"several runs ask {choice}: type {' or '.join(f'{one.run} {one.id}' for one in named)}")
+            elif choice:
+                prompter.tell(
+                    f"'{choice}' is not an answer; type one of the letters in brackets, or the id of a question"
+                )
+
+    async def _decide(
+        self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision
+    ) -> set[tuple[str, str]]:
+        answer = decision.model_copy(update={"by": login_name(), "hold": self._holds.seconds})
+        outcomes = await self._client.decide_many(questions, answer)
+        prompter.tell("\n".join(outcome_lines(outcomes)))
+        held = [(one.question, one.until) for one in outcomes if one.until is not None]
+        if held:
+            prompter.tell(self._holds.note([question for question, _ in held], max(until for _, until in held)))
+        return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
+
+
+async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGrant | None:
+    """Show the kinds, numbered, and return the grant that the person wants; None: none after all."""
+    if not offers:
+        prompter.tell("no kind of calls fits this call: it is asked about by itself")
+        return None
+    for number, offer in enumerate(offers, 1):
+        prompter.tell(visible_line(f"{number}  {offer.kind.sentence}: {offer.so_far}"))
+        for one in offer.covered:
+            state = "waits" if one.verdict is None else one.verdict.decision.done
+            prompter.tell(visible_line(f"     {one.id}  {state}  {one.request.summary}", 200))
+    typed = (await prompter.line("number of the kind (empty: back): ") or "").strip()
+    if not typed:
+        return None
+    if not (typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(offers)):
+        prompter.tell(f"'{typed}' is none of the numbers above")
+        return None
+    times = await prompter.line(f"how many more calls (empty: {DEFAULT_TIMES}): ")
+    time = await prompter.line("for how long, like 30m or 2h (empty: 1h): ")
+    if times is None or time is None:
+        return None
+    return _grant(offers[int(typed) - 1], times.strip(), time.strip(), prompter)
+
+
+def _grant(offer: OfferedKind, times: str, time: str, prompter: Prompter) -> KindGrant | None:
+    given = {name: value for name, value in (("times", times), ("seconds", time)) if value}
+    try:
+        return KindGrant.model_validate({"kind": offer.kind, **given})
+    except ValidationError as error:
+        prompter.tell(error.errors()[0]["msg"].removeprefix("Value error, "))
+        return None
+
+
+async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, Any] | None:
+    """Return new arguments that fit the tool and that the person has confirmed; None if nothing is to be sent.
+
+    Editing begins with the arguments that are agreed to now. A text with a mistake is offered again as it was typed.
+    """
+    text = heading(question) + editable_yaml(question.args)
+    while True:
+        edited = await prompter.edited(text, "new arguments, YAML or JSON")
+        if edited is None:
+            return None
+        args, problem = fitting_arguments(edited, question.request.args_schema or {})
+        if args is not None:
+            changes = list(changed_arguments(question.args, args))
+            if not changes:
+                prompter.tell("nothing was changed, so nothing is decided")
+                return None
+            prompter.tell("\n".join("\n  ".join((f"{name}:", *lines)) for name, lines in changes))
+            if await prompter.yes("approve with this change?", default=False):
+                return args
+        else:
+            prompter.tell(problem)
+        if not await prompter.yes("edit again?", default=True):
+            return None
+        text = edited
+
+
+def check_editor(
+    what: str = "the arguments", otherwise: str = "Give all of them: --args '{…}' or --args @FILE."
+) -> None:
+    """Raise UsageError where nobody could edit `what`; `otherwise` says what to do there."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"there is no terminal to edit {what} in", next_step=otherwise)
+
+
+async def edit_pending(
+    client: LlmDoClient, run: str, meant: ShownQuestion
+) -> tuple[ShownQuestion, dict[str, Any] | None]:
+    """Let a person edit the arguments of a question that waits; return it with the new ones, None for no change.
+
+    Raises UsageError for a question that cannot be changed.
+    """
+    asked = await client.approvals(run)
+    question = next((one for one in asked if one.id == meant.id), None)
+    if question is None:
+        pending = ", ".join(one.id for one in asked) or "none"
+        raise UsageError(f"run '{run}' does not ask '{meant.id}'; pending: {pending}")
+    if question.request.args_schema is None:
+        raise UsageError(f"approval '{question.id}' cannot be changed, only approved or rejected")
+    prompter = Prompter(Console(stderr=True, highlight=False), Interrupt(), lambda: None)
+    changed = await ask_for_change(question, prompter)
+    # An earlier look may have been at another question of this id: the decision is then refused.
+    return ShownQuestion(question.id, meant.digest or question.request.digest), changed
+
+
+def heading(question: Question) -> str:
+    """Return the comment at the top of the text."""
+    # No words of the arguments: whoever looks for one in the editor is to find the argument.
+    named = f"# {question.id}: {visible_line(question.request.tool, 100)}"
+    return f"{named}\n# Save and close to go on; saved unchanged, nothing is decided.\n"
+
+
+def fitting_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Return the arguments in a text and an empty string, or None and the reason why they cannot be used."""
+    try:
+        args = read_arguments(text)
+    except UsageError as error:
+        return None, error.message
+    problems = schema_problems(schema, args)
+    if problems:
+        return None, "the new arguments are not valid: " + "; ".join(problems[:_SHOWN_PROBLEMS])
+    return args, ""

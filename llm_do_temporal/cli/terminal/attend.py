@@ -1,7 +1,8 @@
 """Staying with a run until it ends, waits for a person, or is left: the common part of `start`, `watch` and `result`.
 
-Owns reconnecting and the three ways to stay: with a live screen, without a terminal, and waiting to the end.
-Watching never harms a run.
+Owns reconnecting and the three ways to stay: with a live screen, without a terminal, and waiting to the end. A run that
+no screen shows has lines on stderr about its progress, and a table of the items of a batch at the end. Watching never
+harms a run.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -23,9 +26,9 @@ from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import WAITING, EventLines, ItemLines, RunOutcome, failure, report, seen_of
 from llm_do_temporal.cli.session import Session, opened
-from llm_do_temporal.cli.terminal.batch_lines import ProgressLines, WorkLines, say_summary
+from llm_do_temporal.cli.tables import format_table, width_of
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
-from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.prompts import Interrupt, leaving_on_signals, stop
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.client import Question
@@ -33,7 +36,7 @@ from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.embedded.server import host_failure, running_host
 from llm_do_temporal.client.views.follower import EventSequence as Sequence
 from llm_do_temporal.client.views.follower import Follower
-from llm_do_temporal.client.views.items import failed_items, with_counts
+from llm_do_temporal.client.views.items import COLUMNS, failed_items, item_rows, progress_of, with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import ConnectionFailed, ItemsFailed, LlmDoError, UsageError
@@ -50,9 +53,14 @@ _NAMED_ITEMS = 10
 """Failed items that an error names at most."""
 SETTLE_SECONDS = 2.0
 """Longest wait for the other questions of a turn, or for the last news of children, before going on without."""
-
 T = TypeVar("T")
 Stay = Literal["live", "until_question", "until_end"]
+EVERY_SECONDS = 10
+"""Shortest time between two lines about progress."""
+_ERROR_CHARS = 200
+_WORK_CHARS = 100
+_MOST_BUSY = 3
+"""Invocations that a line names at most."""
 
 
 @dataclass(frozen=True)
@@ -85,26 +93,20 @@ def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
 async def attend(location: Location, run: str, options: AttendOptions) -> int:
     """Stay with the run as `options` say, print its outcome, and return the exit code."""
     interrupt = Interrupt()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt.raise_it, number)
     session = _RunSession(location, run, options, interrupt)
-    following = asyncio.create_task(session.follow())
-    leaving = asyncio.create_task(interrupt.happened.wait())
-    try:
-        await asyncio.wait({following, leaving}, timeout=options.timeout, return_when=asyncio.FIRST_COMPLETED)
-        if following.done():
-            outcome = following.result()
-        else:
-            await _stop(following)
-            outcome = session.left(timed_out=not interrupt.happened.is_set())
-    except LlmDoError as error:
-        outcome = failure(error, run=run)
-    finally:
-        await _stop(leaving)
-        session.recorder.close()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+    async with leaving_on_signals(interrupt) as leaving:
+        following = asyncio.create_task(session.follow())
+        try:
+            await asyncio.wait({following, leaving}, timeout=options.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                outcome = following.result()
+            else:
+                await stop(following)
+                outcome = session.left(timed_out=not interrupt.happened.is_set())
+        except LlmDoError as error:
+            outcome = failure(error, run=run)
+        finally:
+            session.recorder.close()
     return report(outcome, options.output)
 
 
@@ -171,7 +173,7 @@ class _RunSession:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if front in done:
-                await _stop(telling)
+                await stop(telling)
                 self._tell(await sequence.settled())
                 return front.result()
             for task in done:
@@ -179,7 +181,7 @@ class _RunSession:
         except RPCError as error:
             raise explained(error, self._run) from error
         finally:
-            await _stop(*tasks)
+            await stop(*tasks)
         self._tell(sequence.rest())
         if follower.view.status != "running":
             # The last news of children may not have been waited for.
@@ -348,7 +350,7 @@ async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:
         done, _ = await asyncio.wait({working, guarding}, return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working in done else guarding.result()
     finally:
-        await _stop(working, guarding)
+        await stop(working, guarding)
 
 
 async def _guard(session: Session) -> NoReturn:
@@ -366,12 +368,6 @@ async def _guard(session: Session) -> NoReturn:
         await asyncio.Event().wait()
 
 
-async def _stop(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
 def explained(error: RPCError, run: str) -> Exception:
     """Return the error of the server that ends the attendance of a run, translated."""
     if is_missing(error):
@@ -379,3 +375,74 @@ def explained(error: RPCError, run: str) -> Exception:
     if error.status in PASSING_STATUSES:
         return ConnectionLost(error.message)
     return ConnectionFailed(f"the Temporal server refused: {error.message}")
+
+
+class ProgressLines:
+    """Prints a line when items have ended, and not more often than every EVERY_SECONDS."""
+
+    def __init__(self, *, enabled: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._enabled = enabled
+        self._clock = clock
+        self._printed_at = clock()
+
+    def tell(self, view: RunView) -> None:
+        """Print the progress of a batch that is under way, if it is time to."""
+        if not self._enabled or self._clock() < self._printed_at + EVERY_SECONDS:
+            return
+        progress = progress_of(view, datetime.now(UTC).replace(tzinfo=None))
+        if progress is not None and progress.is_open:
+            self._printed_at = self._clock()
+            say(progress.line)
+
+
+class WorkLines:
+    """Prints a line about the work of a run that is no batch when that changes, at most every EVERY_SECONDS."""
+
+    def __init__(self, *, enabled: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._enabled = enabled
+        self._clock = clock
+        self._printed_at = clock() - EVERY_SECONDS
+        self._printed = ""
+
+    def tell(self, view: RunView) -> None:
+        """Print the work that is under way, if it is another than before and it is time to."""
+        if not self._enabled or view.counts is not None or view.status != "running":
+            return
+        line, now = _work_line(view), self._clock()
+        if line and line != self._printed and now >= self._printed_at + EVERY_SECONDS:
+            self._printed, self._printed_at = line, now
+            say(line)
+
+
+def _work_line(view: RunView) -> str:
+    """Return the work of the invocations that do something now; empty where none does."""
+    busy = [node for node in view.ordered if node.status == "running" and node.doing]
+    parts = [
+        f"{visible_line(node.path, _WORK_CHARS)}: turn {node.turns + node.is_thinking}, "
+        + visible_line(next(iter(node.doing.values())), _WORK_CHARS)
+        for node in busy[:_MOST_BUSY]
+    ]
+    more = len(busy) - len(parts)
+    return " · ".join([*parts, *([f"and {more} more"] if more else [])])
+
+
+def summary_lines(view: RunView, width: int | None) -> list[str]:
+    """Return the table of a batch's items, cut at `width` characters; None leaves it whole. Nothing for other runs."""
+    if not view.items:
+        return []
+    rows, left_out = item_rows(view)
+    cells = [(*row.cells[:-1], visible_line(row.error, _ERROR_CHARS)) for row in rows]
+    lines = format_table(COLUMNS, cells, width) if cells else []
+    if left_out:
+        what = "items" if left_out != 1 else "item"
+        lines.append(f"and {left_out:,} more {what}: `show` has them all")
+    return lines
+
+
+def say_summary(view: RunView) -> None:
+    """Print the table on stderr, with the progress of the whole below it."""
+    for line in summary_lines(view, width_of(sys.stderr)):
+        say(line)
+    progress = progress_of(view, datetime.now(UTC).replace(tzinfo=None))
+    if progress is not None:
+        say(progress.line)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
-from llm_do_temporal.cli.terminal.lines import Interrupt, unechoed
+from llm_do_temporal.cli.terminal.prompts import Interrupt, unechoed
 from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question

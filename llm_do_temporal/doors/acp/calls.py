@@ -10,8 +10,7 @@ from typing import Any, cast
 from acp.helpers import start_tool_call, text_block, tool_content, update_tool_call
 from acp.schema import ToolCallProgress, ToolCallStart, ToolKind
 
-from llm_do_temporal.doors.values import AskedQuestion
-from llm_do_temporal.doors.words import by_words
+from llm_do_temporal.client.question_document import QuestionDocument, by_words
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.base import ENTRY_PATH
 
@@ -59,13 +58,14 @@ class SessionCalls:
             return self._end(path, "completed" if state in ("started", "completed") else "failed")
         return self._question(path, event) if what == "approval" else []
 
-    def name(self, question: AskedQuestion) -> str:
+    def name(self, document: QuestionDocument) -> str:
         """Return the id of the call that a question is about."""
+        question, asked = document.question, document.question.request
         mine = [one for one in self._open if one.question == question.id]
-        mine += [one for one in self._open if not one.question and one.digest == question.digest]
+        mine += [one for one in self._open if not one.question and one.digest == asked.digest]
         if not mine:
-            mine = [_Call(f"question-{question.id}", question.path, question.tool, question.args, "")]
-            mine[0].summary = question.summary
+            mine = [_Call(f"question-{question.id}", asked.place, asked.tool, question.args, "")]
+            mine[0].summary = asked.summary
             self._open += mine
         mine[0].question = question.id
         return mine[0].id

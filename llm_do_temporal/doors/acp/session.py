@@ -11,6 +11,7 @@ from acp.helpers import update_agent_message_text, update_agent_thought_text
 from acp.interfaces import Client as Editor
 from acp.schema import AcceptElicitationResponse, AllowedOutcome, StopReason
 
+from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.doors.acp import updates
 from llm_do_temporal.doors.acp.calls import SessionCalls
 from llm_do_temporal.doors.forms import answer_of
@@ -98,19 +99,20 @@ class FollowedSession:
 
     async def _ask_open(self) -> None:
         """Ask about each open question once, and take back what needs no answer here any more."""
-        opened = {one.id: one for one in await self._service.questions(self._who, self._id)}
+        opened = {one.question.id: one for one in await self._service.documents(self._who, self._id)}
         await stop(*(task for question, task in self._asking.items() if question not in opened))
-        for name, question in opened.items():
-            if name not in self._asking and question.digest in self._calls.heard:
-                self._asking[name] = asyncio.create_task(self._ask(question))
+        for name, document in opened.items():
+            if name not in self._asking and document.question.request.digest in self._calls.heard:
+                self._asking[name] = asyncio.create_task(self._ask(document))
 
-    async def _ask(self, question: AskedQuestion) -> None:
+    async def _ask(self, document: QuestionDocument) -> None:
         """Ask the person at the editor; what is put aside there stays open for others."""
-        call = self._calls.name(question)
+        question = document.question
         try:
-            answer = await self._answer(question, call)
+            answer = await self._answer(document, self._calls.name(document))
             if answer is not None:
-                await self._service.decide(self._who, self._id, question.id, answer, digest=question.digest)
+                digest = question.request.digest
+                await self._service.decide(self._who, self._id, question.id, answer, digest=digest)
         except DecisionRefused as refused:
             await self._say(update_agent_message_text(f"{refused.message}\n"))
         except LlmDoError as error:
@@ -118,16 +120,17 @@ class FollowedSession:
         except _NO_ANSWER:
             return
 
-    async def _answer(self, question: AskedQuestion, call: str) -> Answer | None:
+    async def _answer(self, document: QuestionDocument, call: str) -> Answer | None:
         """Return the person's answer; None where they put the question aside. Raises UsageError."""
         options = [*updates.OPTIONS, updates.FORM_OPTION] if self._has_forms else list(updates.OPTIONS)
         given = await self._editor.request_permission(
-            session_id=self._id, tool_call=updates.call_of(question, call), options=options
+            session_id=self._id, tool_call=updates.call_of(document, call), options=options
         )
         if not isinstance(given.outcome, AllowedOutcome):
             return None
         if given.outcome.option_id == updates.FORM and self._has_forms:
-            form = updates.form_of(question, self._id, call)
+            question = AskedQuestion.of(document.question)
+            form = updates.form_of(question, call)
             filled = await self._editor.create_elicitation(message=question.summary, mode=form)
             return answer_of(question, filled.content or {}) if isinstance(filled, AcceptElicitationResponse) else None
         if given.outcome.option_id not in _ANSWERS:

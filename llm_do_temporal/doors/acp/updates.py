@@ -17,6 +17,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.doors.acp.calls import KINDS
 from llm_do_temporal.doors.forms import form_schema
 from llm_do_temporal.doors.values import AskedQuestion, Run
@@ -54,23 +55,24 @@ class SessionPlan:
         return update_plan(self._entries.values())
 
 
-def call_of(question: AskedQuestion, name: str) -> ToolCallUpdate:
+def call_of(document: QuestionDocument, name: str) -> ToolCallUpdate:
     """Return the call that a question is about, with the change that it would make; `name` is its id."""
+    question = document.question
     return ToolCallUpdate(
         tool_call_id=name,
-        title=question.summary,
-        kind=KINDS.get(question.tool, "other"),
+        title=question.request.summary,
+        kind=KINDS.get(question.request.tool, "other"),
         status="pending",
-        content=_content(question),
+        content=[_content(document)],
         raw_input=question.args,
         field_meta={"question": question.id},
     )
 
 
-def form_of(question: AskedQuestion, session: str, call: str) -> ElicitationFormSessionMode:
+def form_of(question: AskedQuestion, call: str) -> ElicitationFormSessionMode:
     """Return the form in which a question can be answered with changes or a reason."""
     asked = ElicitationSchema.model_validate(form_schema(question))
-    return ElicitationFormSessionMode(session_id=session, tool_call_id=call, requested_schema=asked)
+    return ElicitationFormSessionMode(session_id=question.run, tool_call_id=call, requested_schema=asked)
 
 
 def end_of(run: Run, *, said: bool) -> AgentMessageChunk | None:
@@ -87,10 +89,8 @@ def end_of(run: Run, *, said: bool) -> AgentMessageChunk | None:
     return update_agent_message_text(words) if words else None
 
 
-def _content(question: AskedQuestion) -> list[Any]:
-    args, path = question.args, str(question.args.get("path", ""))
-    if question.tool == "write_file" and (question.diff or "").startswith("--- /dev/null"):
-        return [tool_diff_content(path, str(args.get("content", "")))]
-    if question.diff:
-        return [tool_content(text_block(f"```diff\n{question.diff}\n```"))]
-    return [tool_content(text_block(f"```json\n{json.dumps(args, ensure_ascii=False, indent=1)}\n```"))]
+def _content(document: QuestionDocument) -> Any:
+    args = document.question.args
+    if document.question.request.tool == "write_file" and document.diff.startswith("--- /dev/null"):
+        return tool_diff_content(str(args.get("path", "")), str(args.get("content", "")))
+    return tool_content(text_block(f"```{'diff' if document.diff else 'json'}\n{document.call_text}\n```"))

@@ -23,8 +23,7 @@ from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.board import Board
 from llm_do_temporal.doors.slack.cards import APPROVE, OPEN, REASON, REJECT, note, read_mark, reason_form
-from llm_do_temporal.doors.slack_workspace.channel import Bot, SlackChannel, SlackFailed
-from llm_do_temporal.doors.slack_workspace.people import slack_person
+from llm_do_temporal.doors.slack_workspace import Bot, SlackChannel, SlackFailed, slack_person
 from llm_do_temporal.doors.values import Answer, Failure, Start
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind

@@ -10,13 +10,11 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.doors.reviews import read_outline
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.cards import end_message, mark_of, question_card, run_card
-from llm_do_temporal.doors.slack_workspace.channel import Bot, Card, CardMark, SlackChannel, SlackFailed
-from llm_do_temporal.doors.slack_workspace.people import READER
-from llm_do_temporal.doors.values import AskedQuestion
-from llm_do_temporal.doors.words import call_words
+from llm_do_temporal.doors.slack_workspace import READER, Bot, Card, CardMark, SlackChannel, SlackFailed
 from llm_do_temporal.errors import LlmDoError, UnknownHere
 
 _PAUSE_SECONDS = 1.0
@@ -112,17 +110,18 @@ class Board:
 
     async def _post(self, key: tuple[str, str]) -> None:
         try:
-            question = await self._service.question(READER, *key)
+            document = await self._service.document(READER, *key)
         except UnknownHere:
             return
-        if question.state != "open" or self._hopeless.get(key) == question.digest:
+        mark = mark_of(document)
+        if mark.state != "open" or self._hopeless.get(key) == mark.digest:
             return
         try:
-            await self._add(await self._card_of(question), mark_of(question))
+            await self._add(await self._card_of(document), mark)
         except SlackFailed as failed:
             if not failed.error.startswith(("invalid_", "msg_")):
                 raise
-            self._hopeless[key] = question.digest
+            self._hopeless[key] = mark.digest
             self._say(f"{failed}, for {key[1]} of run {key[0]}")
 
     async def _add(self, message: dict[str, Any], mark: CardMark) -> None:
@@ -143,22 +142,23 @@ class Board:
     async def _refresh(self, card: Card, *, anyway: bool = False, told: bool | None = None) -> None:
         told = card.mark.told if told is None else told
         try:
-            question = await self._service.question(READER, *card.mark.key)
+            document = await self._service.document(READER, *card.mark.key)
         except LlmDoError:
             return  # it was deleted, or its key is missing now: nothing can be said of it
-        mark = mark_of(question, told=told)
+        mark = mark_of(document, told=told)
         if mark != card.mark or anyway:
-            await self._change(card, await self._card_of(question, told=told), mark)
+            await self._change(card, await self._card_of(document, told=told), mark)
 
-    async def _card_of(self, question: AskedQuestion, *, told: bool = False) -> dict[str, Any]:
-        if not question.is_review:
-            return question_card(question, call_words(question), self._page, told=told)
+    async def _card_of(self, document: QuestionDocument, *, told: bool = False) -> dict[str, Any]:
+        if not document.is_review:
+            return question_card(document, document.call_text, self._page, told=told)
+        question = document.question
         try:
             changes = await read_outline(self._service, READER, question.run, question.id, _MOST_CHANGES)
         except LlmDoError as failed:
             self._say(f"{failed}, for {question.id} of run {question.run}")
             changes = "The changes could not be read; the log of this door says why."
-        return question_card(question, changes, self._page, told=told)
+        return question_card(document, changes, self._page, told=told)
 
     async def _change(self, card: Card, message: dict[str, Any], mark: CardMark) -> None:
         try:

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llm_do_temporal.doors.slack_workspace.channel import CARD_EVENT, END_EVENT, CardMark
-from llm_do_temporal.doors.values import AskedQuestion, Run
-from llm_do_temporal.doors.words import circumstances_words, headline_words, spent_words, vote_words
+from llm_do_temporal.client.question_document import QuestionDocument, answer_words, by_words
+from llm_do_temporal.doors.slack_workspace import CARD_EVENT, END_EVENT, CardMark
+from llm_do_temporal.doors.values import Run
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.policy.notifications import link_to
 from llm_do_temporal.redaction.inert_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
@@ -34,36 +35,38 @@ def read_mark(value: object) -> CardMark:
         raise UsageError("this button is none of this door's") from None
 
 
-def mark_of(question: AskedQuestion, *, told: bool = False) -> CardMark:
+def mark_of(document: QuestionDocument, *, told: bool = False) -> CardMark:
     """Return the mark of a question as it is now."""
-    digest, votes = question.digest, len(question.votes)
-    return CardMark(run=question.run, question=question.id, digest=digest, state=question.state, votes=votes, told=told)
+    question, votes = document.question, len(document.answers)
+    digest = question.request.digest
+    return CardMark(run=question.run, question=question.id, digest=digest, state=document.state, votes=votes, told=told)
 
 
-def question_card(question: AskedQuestion, asked: str, page: str | None, *, told: bool = False) -> dict[str, Any]:
+def question_card(document: QuestionDocument, asked: str, page: str | None, *, told: bool = False) -> dict[str, Any]:
     """Return the card of a question about the call or the changes `asked`; `page` is the address of the web page.
 
     It has buttons while the question is open.
     """
-    mark = mark_of(question, told=told)
-    headline, shown = headline_words(question), _pieces(asked)
+    question, mark = document.question, mark_of(document, told=told)
+    headline, shown = _headline(document), _pieces(asked)
     about = [_section(question.task)] if question.task else []
-    blocks = [_section(headline), *about, _section(question.summary), *_sections(shown[0])]
+    blocks = [_section(headline), *about, _section(question.request.summary), *_sections(shown[0])]
     if not shown[1]:
         blocks.append(_section("… This is not all of it. The page and `llm-do-temporal approvals` show the whole."))
-    if question.is_review and question.state == "open":
+    if document.is_review and document.can("approve"):
         blocks.append(_section(_why_no_approval(question.run)))
-    blocks += [_section(vote_words(vote)) for vote in question.votes[-10:]]
-    blocks.append({"type": "context", "elements": [plain(circumstances_words(question))]})
-    buttons = _buttons(mark, question, page, is_whole=shown[1])
+    blocks += [_section(_vote(vote)) for vote in document.answers[-10:]]
+    circumstances = " · ".join((f"run {question.run} {question.id}", question.request.place, *document.facts))
+    blocks.append({"type": "context", "elements": [plain(circumstances)]})
+    buttons = _buttons(mark, document, page, is_whole=shown[1])
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
-    return _message(f"{headline}: {question.summary}", blocks, CARD_EVENT, mark)
+    return _message(f"{headline}: {question.request.summary}", blocks, CARD_EVENT, mark)
 
 
 def run_card(run: Run, page: str | None, *, told: bool = False) -> dict[str, Any]:
     """Return the card of a run that was started here."""
-    headline = f"{run.worker} was started by {run.started_by or 'somebody'}: {run.state}"
+    headline = f"{run.worker} was started by {by_words(run.started_by)}: {run.state}"
     blocks = [_section(headline), *([_section(run.task)] if run.task else [])]
     blocks.append({"type": "context", "elements": [plain(f"run {run.run}")]})
     if (link := link_to(page, run.run)) is not None:
@@ -83,7 +86,7 @@ def end_message(run: Run) -> dict[str, Any]:
         blocks.append(_section(f"The result is not whole: {cut_words(run.truncated)}."))
     if not is_whole:
         blocks.append(_section(f"… `llm-do-temporal result {run.run}` prints the whole."))
-    blocks.append({"type": "context", "elements": [plain(spent_words(run))]})
+    blocks.append({"type": "context", "elements": [plain(_spent(run))]})
     return _message(headline, blocks, END_EVENT, CardMark(run=run.run, state=run.state, told=True))
 
 
@@ -126,19 +129,46 @@ def _pieces(text: str) -> tuple[list[str], bool]:
     return slack_texts(text, _MOST_PIECES)
 
 
-def _buttons(mark: CardMark, question: AskedQuestion, page: str | None, *, is_whole: bool) -> list[dict[str, Any]]:
+def _buttons(mark: CardMark, document: QuestionDocument, page: str | None, *, is_whole: bool) -> list[dict[str, Any]]:
     buttons: list[dict[str, Any]] = []
     value = mark.model_dump_json(include={"run", "question", "digest"})
-    if question.state == "open":
-        if not question.is_review:
-            approve = {"type": "button", "action_id": APPROVE, "text": plain("Approve"), "value": value}
-            unseen = {} if is_whole else {"confirm": _confirmation()}
-            buttons.append({**approve, "style": "primary", **unseen})
+    if document.can("approve") and not document.is_review:
+        approve = {"type": "button", "action_id": APPROVE, "text": plain("Approve"), "value": value}
+        unseen = {} if is_whole else {"confirm": _confirmation()}
+        buttons.append({**approve, "style": "primary", **unseen})
+    if document.can("reject"):
         reject = {"type": "button", "action_id": REJECT, "text": plain("Reject …"), "value": value, "style": "danger"}
         buttons.append(reject)
-    if (link := link_to(page, question.run, question.id)) is not None:
+    if (link := link_to(page, mark.run, mark.question)) is not None:
         buttons.append(_open(link))
     return buttons
+
+
+def _headline(document: QuestionDocument) -> str:
+    """Return what has become of a question, in one line."""
+    question, request = document.question, document.question.request
+    if document.state == "open":
+        return f"{request.worker} asks for approval: {request.tool}"
+    call = f"{request.tool} of {request.worker}"
+    if document.state == "held":
+        return f"{call} is decided, and can still be taken back"
+    if document.state == "withdrawn":
+        return f"{call} needs no answer any more"
+    return f"{document.answer_words}: {call}{f' ({question.undone_words})' if question.again else ''}"
+
+
+def _vote(vote: Verdict) -> str:
+    """Return who has answered what, when and why."""
+    return f"{answer_words(vote)} at {vote.at:%Y-%m-%d %H:%M:%S} UTC{f': {vote.note}' if vote.note else ''}"
+
+
+def _spent(run: Run) -> str:
+    """Return what a run has spent."""
+    if run.usage is None:
+        return f"run {run.run}"
+    tokens = f"{run.usage.input_tokens:,} tokens in, {run.usage.output_tokens:,} out"
+    cost = "" if run.usage.cost_usd is None else f"${run.usage.cost_usd:f}"
+    return " · ".join(filter(None, (f"run {run.run}", f"{run.usage.requests} requests", tokens, cost)))
 
 
 def _why_no_approval(run: str) -> str:

@@ -1,23 +1,34 @@
-"""The question that an address names, the fields of a sent form, and the kinds of calls that it may grant.
+"""The question that an address names, the fields of a sent form and its decision, and what was answered before.
 
-Used by the pages about approvals.
+Used by the pages about approvals. An address carries the question that was answered last, and the tally: the number of
+answers that a person has given in one go, like `3.1.0`. A fourth number, where it is there, counts the calls that were
+agreed to, not carried out and asked about again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.requests import Request
 
 from llm_do_temporal.client import LlmDoClient, OfferedKind, Question, offered_kinds
-from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.client.question_document import document_of
+from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
 
 SPANS = {"10m": "10 minutes", "1h": "1 hour", "8h": "8 hours", "3d": "3 days"}
 """Times to choose from, with their words."""
+ANSWERED_LAST = "did"
+"""Field of an address with the run and the id, `RUN/a1`, of the question that was answered before this one."""
+TALLY = "tally"
+"""Field of an address with the numbers of approved, changed and rejected calls."""
+_KINDS = (DecisionKind.APPROVE, DecisionKind.MODIFY, DecisionKind.REJECT)
+_WORDS = (*(kind.done for kind in _KINDS), "not carried out and asked again")
+_MOST_DIGITS = 6
 
 
 async def question_of(request: Request) -> Question:
@@ -67,9 +78,7 @@ def kinds_for(question: Question, questions: Sequence[Question]) -> list[Offered
 
     `questions` are those of its run.
     """
-    if not question.is_open or question.args != question.request.args:
-        return []
-    return offered_kinds(question, questions)
+    return offered_kinds(question, questions) if document_of(question).can("grant") else []
 
 
 def grant_of(form: FormData, question: Question) -> KindGrant | None:
@@ -91,3 +100,70 @@ def _is_same(verdict: Verdict, decision: Decision) -> bool:
     same_args = decision.decision is not DecisionKind.MODIFY or verdict.args == decision.args
     sent = (decision.decision, decision.by, decision.note, decision.grant)
     return (verdict.decision, verdict.by, verdict.note, verdict.grant) == sent and same_args
+
+
+async def answered_last(request: Request, known: Mapping[str, Sequence[Question]]) -> Question | None:
+    """Return the question that the address says was answered last, as it stands now; None without one.
+
+    `known` has the questions of runs that were read already.
+    """
+    run, _, approval = request.query_params.get(ANSWERED_LAST, "").rpartition("/")
+    if not run:
+        return None
+    client: LlmDoClient = request.app.state.client
+    try:
+        questions = known[run] if run in known else await client.questions(run)
+    except LlmDoError:
+        return None
+    return next((one for one in questions if one.id == approval), None)
+
+
+def own_address(text: str) -> str | None:
+    """Return the address of a page of ours that a form names; None for any other."""
+    if not text.isascii() or not text.isprintable() or "\\" in text or not text.startswith("/"):
+        return None
+    parts = urlsplit(text)
+    is_ours = not parts.scheme and not parts.netloc and not text.startswith("//")
+    return text if is_ours and (parts.path == "/" or parts.path.startswith("/runs/")) else None
+
+
+def with_one_more(tally: str, kind: DecisionKind) -> str:
+    """Return the tally after one more decision of this kind; one that cannot be read counts as empty."""
+    counts = _counts(tally)
+    counts[_KINDS.index(kind)] += 1
+    return _written(counts)
+
+
+def with_one_less(tally: str, kind: DecisionKind) -> str:
+    """Return the tally after a decision of this kind was taken back."""
+    counts, place = _counts(tally), _KINDS.index(kind)
+    counts[place] = max(counts[place] - 1, 0)
+    return _written(counts)
+
+
+def with_asked_again(tally: str, kind: DecisionKind) -> str:
+    """Return the tally once the call of a decision of this kind is asked about again, which was not carried out."""
+    counts, place = _counts(tally), _KINDS.index(kind)
+    if counts[place]:
+        counts[place], counts[-1] = counts[place] - 1, counts[-1] + 1
+    return _written(counts)
+
+
+def answered(query: Mapping[str, str]) -> str:
+    """Return in words what the tally in an address says; empty without one."""
+    counts = _counts(query.get(TALLY, ""))
+    told = [f"{count} {word}" for count, word in zip(counts, _WORDS, strict=True) if count]
+    total = sum(counts)
+    return f"{total} {'question' if total == 1 else 'questions'} answered: {', '.join(told)}" if total else ""
+
+
+def _counts(tally: str) -> list[int]:
+    numbers = tally.split(".")
+    is_known = len(numbers) in (len(_KINDS), len(_WORDS))
+    if not is_known or not all(one.isascii() and one.isdecimal() and len(one) <= _MOST_DIGITS for one in numbers):
+        return [0] * len(_WORDS)
+    return [int(one) for one in (*numbers, "0")][: len(_WORDS)]
+
+
+def _written(counts: list[int]) -> str:
+    return ".".join(map(str, counts if counts[-1] else counts[:-1]))

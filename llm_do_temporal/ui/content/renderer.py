@@ -16,14 +16,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from llm_do_temporal.client.decisions import seconds_until
+from llm_do_temporal.client.question_document import (
+    by_words,
+    document_of,
+    done_words,
+    entry_title,
+    group_title,
+    question_title,
+    source_words,
+    tells_more,
+)
 from llm_do_temporal.redaction import hidden_characters as names
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
-from llm_do_temporal.ui.content.tally import answered
-from llm_do_temporal.ui.content.titles import entry_title, group_title, question_title, tells_more
+from llm_do_temporal.ui.content.questions import answered
 from llm_do_temporal.ui.content.urls import (
     approval_address,
     case_address,
     comparison_address,
+    crumbs_of,
     difference_address,
     experiment_address,
     grants_address,
@@ -159,23 +169,30 @@ def _make_environment() -> Environment:
     )
     filters = (visible, visible_line, shown_name, shown_value, pretty, ago, until, seconds_until, when, to, money, span)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
-    for address in (
-        run_address,
+    for function in (
+        answered,
         approval_address,
+        by_words,
         case_address,
-        difference_address,
         comparison_address,
+        crumbs_of,
+        difference_address,
+        document_of,
+        done_words,
+        entry_title,
         experiment_address,
         grants_address,
         group_address,
+        group_title,
         invocation_address,
         open_questions_address,
+        question_title,
+        run_address,
         schedule_address,
+        source_words,
+        tells_more,
     ):
-        environment.globals[address.__name__] = cast("Any", address)
-    for title in (entry_title, group_title, question_title, tells_more):
-        environment.globals[title.__name__] = cast("Any", title)
-    environment.globals["answered"] = cast("Any", answered)
+        environment.globals[function.__name__] = cast("Any", function)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)
     return environment
 

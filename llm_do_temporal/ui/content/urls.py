@@ -81,6 +81,12 @@ def invocation_address(run: str, path: str, what: str = "invocations") -> str:
     return f"{run_address(run)}/{what}/{quote(path)}"
 
 
+def crumbs_of(run: str, path: str) -> list[tuple[str, str]]:
+    """Return the invocations from the entry worker to `path`, each as its name and its address."""
+    names = path.split("/")
+    return [(name, invocation_address(run, "/".join(names[: number + 1]))) for number, name in enumerate(names)]
+
+
 def difference_address(run: str, other: str) -> str:
     """Return the address of the page of two runs beside each other."""
     return f"{run_address(run)}/diff/{quote(other, safe='')}"

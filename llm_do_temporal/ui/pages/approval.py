@@ -17,30 +17,36 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import Question
+from llm_do_temporal.client.question_background import precedents_of, read_background
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, UndoInput
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES
-from llm_do_temporal.ui.content.arguments import editable_json, editable_yaml, read_arguments, read_object
-from llm_do_temporal.ui.content.attachments import shown_attachments
-from llm_do_temporal.ui.content.background import read_background
-from llm_do_temporal.ui.content.call_parts import difference, parts_of
-from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
-from llm_do_temporal.ui.content.forms import Field, fields_of, read_fields, with_problems
-from llm_do_temporal.ui.content.last_answer import answered_last, own_address
-from llm_do_temporal.ui.content.precedents import precedents_of
+from llm_do_temporal.ui.content.files import shown_attachments
+from llm_do_temporal.ui.content.forms import (
+    Field,
+    editable_json,
+    editable_yaml,
+    fields_of,
+    read_arguments,
+    read_fields,
+    read_object,
+    with_problems,
+)
+from llm_do_temporal.ui.content.question_parts import difference, file_now, parts_of, shown_part, shown_parts
 from llm_do_temporal.ui.content.questions import (
     SPANS,
+    answered_last,
     grant_of,
     kinds_for,
+    own_address,
     question_among,
     question_of,
     text_of,
 )
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.staleness import file_now
 from llm_do_temporal.ui.content.urls import approval_address, grants_address
 from llm_do_temporal.ui.pages.attachments import with_documents
 from llm_do_temporal.ui.pages.inbox import address_again, address_in_queue, decided, inbox_address, kept_query, queue_of

@@ -25,11 +25,10 @@ from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.ui.content.attachments import NO_PDF, ShownAttachment, headers_of, is_pdf, pages_alone
-from llm_do_temporal.ui.content.documents.document import document_of
-from llm_do_temporal.ui.content.documents.syntax import language_of
+from llm_do_temporal.ui.content.documents import document_of
+from llm_do_temporal.ui.content.files import NO_PDF, ShownAttachment, as_attachment, headers_of, is_pdf, pages_alone
 from llm_do_temporal.ui.content.questions import question_of
-from llm_do_temporal.ui.content.runs.files import as_attachment
+from llm_do_temporal.ui.content.sources import language_of
 from llm_do_temporal.ui.requests import client_of, settings_of, shared
 
 T = TypeVar("T")

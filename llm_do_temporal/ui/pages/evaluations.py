@@ -19,10 +19,19 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
 from llm_do_temporal.policy.evaluations.comparison import MetricComparison
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
-from llm_do_temporal.ui.content.evaluations.cases import beginning, case_rows, metric_rows, shown_repeats
-from llm_do_temporal.ui.content.evaluations.trends import change_text, short_change_text, shown_evaluations, value_text
-from llm_do_temporal.ui.content.plots import columns, points
-from llm_do_temporal.ui.content.plots.points import DeltaPlot, delta_plot
+from llm_do_temporal.ui.content import graphics as columns
+from llm_do_temporal.ui.content import graphics as points
+from llm_do_temporal.ui.content.evaluations import (
+    beginning,
+    case_rows,
+    change_text,
+    metric_rows,
+    short_change_text,
+    shown_evaluations,
+    shown_repeats,
+    value_text,
+)
+from llm_do_temporal.ui.content.graphics import DeltaPlot, delta_plot
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import comparison_address
 from llm_do_temporal.ui.requests import client_of, error_page, page_number, see_other

@@ -24,7 +24,7 @@ from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, Ques
 from llm_do_temporal.client.decisions import Fate, UndoOutcome, counted, undo_each
 from llm_do_temporal.client.open_questions import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.ui.content.group_tables import read_tables
+from llm_do_temporal.ui.content.question_parts import read_tables
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.pages.inbox import first_waiting, forget_answer, remember_answer

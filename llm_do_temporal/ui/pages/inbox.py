@@ -17,15 +17,21 @@ from starlette.routing import Route
 
 from llm_do_temporal.client import FrozenQuestion, LlmDoClient, Question
 from llm_do_temporal.client.open_questions import alone, grouped
+from llm_do_temporal.client.question_document import entry_title
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.redaction.hidden_characters import made_visible
-from llm_do_temporal.ui.content.last_answer import ANSWERED_LAST, answered_last
-from llm_do_temporal.ui.content.questions import decide
+from llm_do_temporal.ui.content.questions import (
+    ANSWERED_LAST,
+    TALLY,
+    answered_last,
+    decide,
+    with_asked_again,
+    with_one_less,
+    with_one_more,
+)
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.tally import TALLY, with_asked_again, with_one_less, with_one_more
-from llm_do_temporal.ui.content.titles import entry_title
 from llm_do_temporal.ui.content.urls import approval_address
 from llm_do_temporal.ui.requests import client_of, page_number, see_other
 

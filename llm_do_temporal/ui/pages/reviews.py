@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import Question
+from llm_do_temporal.client.question_background import Precedents, read_background
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.desk import check_answer, compared, read_origin, reviews_of
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
@@ -30,23 +31,23 @@ from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
-from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.forms import MAX_ROWS, keeps_text, with_ends_of
-from llm_do_temporal.ui.content.last_answer import answered_last
-from llm_do_temporal.ui.content.precedents import Precedents
-from llm_do_temporal.ui.content.questions import question_among, question_of, text_of
+from llm_do_temporal.ui.content.questions import answered_last, question_among, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.reviews.choices import (
+from llm_do_temporal.ui.content.reviews import (
+    ReviewPart,
     all_of,
+    body_of,
     change_at,
     check_whole,
     comments_as_text,
     first_choice,
     none_of,
     number_of,
+    part_of,
+    row_of,
     sent_choice,
 )
-from llm_do_temporal.ui.content.reviews.rows import ReviewPart, body_of, part_of, row_of
 from llm_do_temporal.ui.pages.attachments import blobs_at, send_file
 from llm_do_temporal.ui.pages.inbox import decided, inbox_address, kept_query, queue_of
 from llm_do_temporal.ui.requests import client_of, is_barred, number_in, sentence, settings_of

@@ -31,14 +31,12 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import PendingApprovalMemo, workflow_id_of
-from llm_do_temporal.ui.content.documents.words import as_read
-from llm_do_temporal.ui.content.events import MAX_STREAMS, news
+from llm_do_temporal.ui.content.conversation import MAX_STREAMS, EntryPairs, call_line, news, result_line
+from llm_do_temporal.ui.content.documents import as_read
+from llm_do_temporal.ui.content.files import files_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.runs.difference import file_blocks, sides_of
-from llm_do_temporal.ui.content.runs.entry_pairs import EntryPairs
-from llm_do_temporal.ui.content.runs.files import files_of
-from llm_do_temporal.ui.content.runs.summaries import call_line, result_line
-from llm_do_temporal.ui.content.runs.timeline import BarLane, Window, axis_of, lane_of, window_of
+from llm_do_temporal.ui.content.sources import file_blocks, sides_of
+from llm_do_temporal.ui.content.timeline import BarLane, Window, axis_of, lane_of, window_of
 from llm_do_temporal.ui.content.urls import approval_address, invocation_address, results_address, run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
 from llm_do_temporal.ui.requests import UiSettings, client_of, number_in, settings_of, shared

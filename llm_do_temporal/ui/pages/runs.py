@@ -27,7 +27,7 @@ from llm_do_temporal.client.views.tree import Accounts
 from llm_do_temporal.definitions.workshop.workshop import parse_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.policy.run_filter import STATES, RunFilter
-from llm_do_temporal.ui.content.plots.columns import HEIGHT, WIDTH, Column, columns
+from llm_do_temporal.ui.content.graphics import HEIGHT, WIDTH, Column, columns
 from llm_do_temporal.ui.content.renderer import money, render, span
 from llm_do_temporal.ui.requests import client_of, error_page, settings_of, shared
 

@@ -11,7 +11,7 @@ from typing import Any
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.app import SlackListeners, web_client
 from llm_do_temporal.doors.slack.board import Board
-from llm_do_temporal.doors.slack_workspace.channel import Bot, SlackChannel
+from llm_do_temporal.doors.slack_workspace import Bot, SlackChannel
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from llm_do_temporal.cli.terminal import ask, group_prompt, prompts
+from llm_do_temporal.cli.terminal import ask, prompts
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.approvals import RequestApprovalInput
@@ -55,8 +55,7 @@ def pending() -> Question:
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return the way to say which lines a person will type, one at each prompt; None: the end of input."""
     monkeypatch.delenv("PAGER", raising=False)
-    for module in (ask, group_prompt):
-        monkeypatch.setattr(module, "forget_typed", lambda: None)
+    monkeypatch.setattr(ask, "forget_typed", lambda: None)
 
     def type_lines(*lines: str | None) -> None:
         left: Iterator[str | None] = iter(lines)

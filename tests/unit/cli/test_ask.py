@@ -13,14 +13,12 @@ from rich.console import Console
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
-from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings
+from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.question_background import Background, precedents_of
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.ui.content.background import Background
-from llm_do_temporal.ui.content.precedents import precedents_of
 
 CHANGED = {"path": "/a.txt", "content": "better"}
 LONG = {"path": "/a.txt", "content": "line\n" * 99 + "the end"}
@@ -50,10 +48,10 @@ class Desk:
 def little_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what surrounds a question, only the task and the calls before are known."""
 
-    async def surroundings(client: object, question: Question, known: Sequence[Question]) -> Surroundings:
-        return Surroundings(Background(RunMemo(worker="clerk", task="Sort"), [], None), precedents_of(question, known))
+    async def background(client: object, question: Question, known: Sequence[Question]) -> Background:
+        return Background(RunMemo(worker="clerk", task="Sort"), None, precedents_of(question, known))
 
-    monkeypatch.setattr(asking, "read_surroundings", surroundings)
+    monkeypatch.setattr(asking, "read_background", background)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from llm_do_temporal.cli.terminal.edit_arguments import changes, fitting_arguments
+from llm_do_temporal.cli.terminal.ask import fitting_arguments
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
@@ -29,19 +27,3 @@ def test_what_does_not_fit_the_tool_is_said_before_anything_is_sent(text: str, s
 def test_what_fits_is_taken() -> None:
     assert fitting_arguments('{"path": "/a"}', SCHEMA) == ({"path": "/a"}, "")
     assert fitting_arguments("# what is asked\npath: /a\n", SCHEMA) == ({"path": "/a"}, "")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "shown"),
-    [
-        ({"a": 1}, {"a": 1}, []),
-        ({"a": "x\ny"}, {"a": "x\nz"}, ["a:", "  @@ -1,2 +1,2 @@", "   x", "  -y", "  +z"]),
-        ({"a": 1}, {"a": True}, ["a:", "  @@ -1 +1 @@", "  -1", "  +true"]),
-        ({"a": [1]}, {"a": [True]}, ["a:", "  @@ -1,3 +1,3 @@", "   [", "  -  1", "  +  true", "   ]"]),
-        ({"a": 1}, {"a": "1"}, ["a:", "  -1", '  +"1"']),
-        ({}, {"b": "n"}, ["b:", "  @@ -0,0 +1 @@", "  +n"]),
-        ({"b": None}, {}, ["b:", "  @@ -1 +0,0 @@", "  -null"]),
-    ],
-)
-def test_the_difference_is_shown_line_by_line(before: dict[str, Any], after: dict[str, Any], shown: list[str]) -> None:
-    assert changes(before, after) == shown

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal import group_prompt as asking
-from llm_do_temporal.cli.terminal.group_prompt import GroupAsker
-from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal import ask as asking
+from llm_do_temporal.cli.terminal.ask import GroupAsker
+from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.history.questions import Question

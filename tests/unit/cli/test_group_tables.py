@@ -92,7 +92,7 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Typist:
             assert prompt.endswith("[y/N] ")
             return text
 
-        monkeypatch.setattr("llm_do_temporal.cli.terminal.lines.read_line", read_line)
+        monkeypatch.setattr("llm_do_temporal.cli.terminal.prompts.read_line", read_line)
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
         monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
-from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client import decisions
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion
@@ -171,7 +171,7 @@ def nothing_around(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(client: object, question: Question, known: Sequence[Question]) -> None:
         return None
 
-    monkeypatch.setattr(asking, "read_surroundings", nothing)
+    monkeypatch.setattr(asking, "read_background", nothing)
 
 
 @pytest.mark.parametrize("seconds", [10, 0])

@@ -7,10 +7,8 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal.inbox import Inbox, Selection
-from llm_do_temporal.cli.terminal.keys import parse_keys
-from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.terminal.pictures.inbox import render_inbox
+from llm_do_temporal.cli.terminal.inbox import Inbox, Selection, render_inbox
+from llm_do_temporal.cli.terminal.prompts import Interrupt, parse_keys
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
 

@@ -17,9 +17,8 @@ from rich.console import Console
 from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals, approve
 from llm_do_temporal.cli.commands.policy.grants import grants
-from llm_do_temporal.cli.terminal.kinds import ask_for_grant
-from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.terminal.prompts import Prompter
+from llm_do_temporal.cli.terminal.ask import ask_for_grant
+from llm_do_temporal.cli.terminal.prompts import Interrupt, Prompter
 from llm_do_temporal.client import OfferedKind, Question, offered_kinds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Grant, Verdict
@@ -221,7 +220,7 @@ async def test_the_prompt_offers_the_same(typed: Callable[..., None]) -> None:
 
     assert (grant.kind, grant.times, grant.seconds) == (offers[1].kind, 3, 1800)
     assert "2  write_file of .md files below /notes: 2 calls so far, 1 of them rejected or changed" in shown
-    assert "     a2  reject  write_file /notes/b.md" in shown
+    assert "     a2  rejected  write_file /notes/b.md" in shown
     typed("1", "", "")
     grant, _ = await ask_at_prompt(offers)
     assert (grant.times, grant.seconds) == (20, 3600)

@@ -12,12 +12,12 @@ from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal import prompts as prompting
+from llm_do_temporal.cli.terminal import review as walking
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
-from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings
-from llm_do_temporal.cli.terminal.reviews import walk as walking
+from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.question_background import Background, precedents_of
 from llm_do_temporal.client.reviews.desk import ChangeOrigin
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import EffectFailed
@@ -25,8 +25,6 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.policy.layers.answer import LineComment
 from llm_do_temporal.policy.layers.layer import folder_node
-from llm_do_temporal.ui.content.background import Background
-from llm_do_temporal.ui.content.precedents import precedents_of
 from tests.support.workshops.layered import MemoryBlobs
 from tests.support.workshops.reviewed import EDITED_NOVEL, NOVEL, ReviewedRun, Side, made_review
 
@@ -52,10 +50,10 @@ class Person:
         monkeypatch.setattr(prompting, "read_line", self._read)
         monkeypatch.delenv("PAGER", raising=False)
 
-        async def surroundings(client: object, question: Question, known: Sequence[Question]) -> Surroundings:
-            return Surroundings(Background(RunMemo(worker="clerk"), [], None), precedents_of(question, known))
+        async def background(client: object, question: Question, known: Sequence[Question]) -> Background:
+            return Background(RunMemo(worker="clerk"), None, precedents_of(question, known))
 
-        monkeypatch.setattr(asking, "read_surroundings", surroundings)
+        monkeypatch.setattr(asking, "read_background", background)
 
     async def types(self, *lines: str | None) -> Parting:
         """Type these lines, one at each prompt, and leave: None is the end of input."""

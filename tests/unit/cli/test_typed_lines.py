@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli.terminal.lines import editor
+from llm_do_temporal.cli.terminal.prompts import editor
 
 ASK = """
 import asyncio
-from llm_do_temporal.cli.terminal.lines import forget_typed, read_line
+from llm_do_temporal.cli.terminal.prompts import forget_typed, read_line
 async def main():
     forget_typed()
     print("ready", flush=True)
@@ -30,7 +30,7 @@ READ = """
 import asyncio
 from rich.console import Console
 from llm_do_temporal.cli.terminal.prompts import Prompter
-from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.prompts import Interrupt
 async def main():
     text = "\\n".join(f"line {number}" for number in range(1, 11))
     await Prompter(Console(width=40, height=6), Interrupt(), lambda: None).read(text)
@@ -41,7 +41,7 @@ asyncio.run(main())
 
 DRAW = """
 import select, sys
-from llm_do_temporal.cli.terminal.lines import unechoed
+from llm_do_temporal.cli.terminal.prompts import unechoed
 with unechoed():
     print("drawn", flush=True)
     select.select([0], [], [])

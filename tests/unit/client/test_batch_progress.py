@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.cli.output import counts_json
-from llm_do_temporal.cli.terminal.batch_lines import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
+from llm_do_temporal.cli.terminal.attend import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
 from llm_do_temporal.cli.terminal.run_picture import totals_line
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import MOST_ROWS, Item, counts_of, progress_of, with_counts

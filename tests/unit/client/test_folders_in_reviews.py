@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.cli.terminal.pictures.review import choice_words
+from llm_do_temporal.cli.terminal.review import choice_words
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused

@@ -15,7 +15,7 @@ from llm_do_temporal.doors.http import requests as strict_json
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import read_value
 from llm_do_temporal.messages.json_values import RepeatedKey, read_json
-from llm_do_temporal.ui.content import arguments
+from llm_do_temporal.ui.content import forms as arguments
 
 TWICE = '{"a": {"b": 1, "b": 2}}'
 

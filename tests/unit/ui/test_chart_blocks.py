@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.ui.content.plots.columns import HEIGHT, WIDTH, columns, spread
+from llm_do_temporal.ui.content.graphics import HEIGHT, WIDTH, columns, spread
 
 
 def test_amounts_are_stacked_in_proportion() -> None:

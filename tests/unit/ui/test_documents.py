@@ -1,28 +1,24 @@
-"""Files as people read them: nothing acts, nothing is fetched, and no word of a hostile text is left out."""
+"""Files and words as people read them: nothing acts, nothing is fetched, and no word of a hostile text is left out."""
 
 from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.ui.content.call_parts import Part
-from llm_do_temporal.ui.content.documents import syntax
-from llm_do_temporal.ui.content.documents.diffs import blocks_of
-from llm_do_temporal.ui.content.documents.document import MAX_ROWS, document_of
-from llm_do_temporal.ui.content.documents.markdown import markdown_html
-from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
-from llm_do_temporal.ui.content.documents.syntax import (
-    MAX_COLOURED_LINE,
-    coloured,
-    coloured_lines,
-    language_of,
-)
+from llm_do_temporal.ui.content import sources as syntax
+from llm_do_temporal.ui.content.documents import MAX_ROWS, as_read, document_of, markdown_html
+from llm_do_temporal.ui.content.question_parts import Part, parts_of, shown_part, shown_parts
+from llm_do_temporal.ui.content.sources import MAX_COLOURED_LINE, blocks_of, coloured, coloured_lines, language_of
 from tests.support.patience import PATIENCE_SECONDS
 
 DIFF = "--- /a.py\n+++ /a.py\n@@ -3,4 +3,5 @@\n import os\n-x = 1\n-y = 2\n+x = 'two'\n # end\n+z\n"
+SCRIPT = "<script>alert(1)</script>"
 
 
 def text_of(shown: str) -> str:
@@ -180,13 +176,17 @@ def write_of(content: str, path: str) -> RequestApprovalInput:
     )
 
 
+QUESTION = Question("a1", "r", write_of("", "/a.md"), datetime(2026, 1, 2, tzinfo=UTC))
+
+
 def test_what_changes_comes_first_and_the_whole_text_need_not_be_opened_then() -> None:
-    parts = [Part("path", "text", "/a.md"), Part("content", "text", "# x\n" * 99), Part("Changes", "diff", DIFF)]
-    first, path, content = shown_parts(parts, write_of("", "/a.md"))
+    request = write_of("# x\n" * 99, "/a.md")
+    changing = replace(QUESTION, request=request.model_copy(update={"diff": DIFF}))
+    first, path, content = shown_parts(parts_of(changing), request)
     assert first.blocks
     assert (path.part.label, path.is_told) == ("path", False)
     assert (content.part.label, content.is_told) == ("content", True)
-    (_, alone) = shown_parts(parts[:2], write_of("", "/a.md"))
+    (_, alone) = shown_parts(parts_of(replace(QUESTION, request=request)), request)
     assert not alone.is_told
     assert alone.document.read is not None
     assert shown_part(Part("content", "text", "# x")).document.read is None
@@ -200,3 +200,36 @@ def test_a_change_of_line_ends_is_seen() -> None:
     assert text_of(shown_part(Part("content", "text", python), "/a.py").document.source) == "x = 1\\x0d\n\\x0d\ny = 2"
     assert text_of(shown_part(Part("input", "text", python)).document.source) == "x = 1\\x0d\n\\x0d\ny = 2"
     assert text_of(document_of("/a.py", python).source) == "x = 1\n\ny = 2"
+
+
+def test_markdown_is_read_and_its_source_is_kept() -> None:
+    shown = as_read("# Verdict\n\n| deck | score |\n|---|---|\n| a | 3 |")
+    assert shown.read is not None
+    assert "<td>3</td>" in shown.read
+    assert "# Verdict" in shown.source
+
+
+def test_a_plain_text_is_shown_as_it_is_with_its_line_ends() -> None:
+    assert as_read("one\ntwo\n\nthree").read is None
+    assert as_read("one\ntwo").source == "one\ntwo"
+
+
+def test_json_has_lines_and_colours() -> None:
+    shown = as_read({"score": 3})
+    assert shown.read is None
+    assert "\n" in shown.source
+
+
+def test_what_a_model_writes_is_text() -> None:
+    for hostile in (
+        SCRIPT,
+        f"# T\n\n{SCRIPT}",
+        {"html": SCRIPT},
+        "[x](javascript:alert(1)) ![y](http://evil.example/p.png)",
+    ):
+        shown = as_read(hostile)
+        for page in (shown.source, shown.read or ""):
+            assert "<script" not in page
+            assert "<a " not in page
+            assert "<img" not in page
+    assert "\\u202e" in as_read("safe\u202etxt").source

@@ -15,8 +15,8 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.ui.content import group_tables
-from llm_do_temporal.ui.content.group_tables import MOST_RUNS, MOST_WHOLE, GroupTable, read_tables
+from llm_do_temporal.ui.content import question_parts as group_tables
+from llm_do_temporal.ui.content.question_parts import MOST_RUNS, MOST_WHOLE, GroupTable, read_tables
 from tests.support.people.inbox import entry_of
 from tests.support.people.signed_in import browser_with
 

@@ -8,14 +8,7 @@ import pytest
 
 from llm_do_temporal.client.record.tracks import Period, PeriodKind, Track
 from llm_do_temporal.client.views.tree import Branch
-from llm_do_temporal.ui.content.runs.timeline import (
-    MAX_ROWS,
-    Window,
-    axis_of,
-    lane_of,
-    seconds_words,
-    window_of,
-)
+from llm_do_temporal.ui.content.timeline import MAX_ROWS, Window, axis_of, lane_of, seconds_words, window_of
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

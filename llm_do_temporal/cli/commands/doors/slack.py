@@ -57,7 +57,7 @@ async def _serve(
 ) -> int:
     from llm_do_temporal.doors.service import DoorService
     from llm_do_temporal.doors.slack.app import serve, web_client
-    from llm_do_temporal.doors.slack_workspace.channel import SlackChannel, SlackFailed
+    from llm_do_temporal.doors.slack_workspace import SlackChannel, SlackFailed
 
     service = DoorService(session.client, workshop, embedded=session.embedded)
     serving = asyncio.ensure_future(

@@ -161,7 +161,7 @@ async def _answer(client: LlmDoClient, location: Location, review: Review, optio
             say(f"nothing is decided: {review.question.id} still waits")
             return 0
         choice = edited
-    from llm_do_temporal.cli.terminal.pictures.review import choice_words
+    from llm_do_temporal.cli.terminal.review import choice_words
 
     taken = await client.decide_review(review, choice.answer(), by=login_name())
     say(_outcome(review, taken, choice_words(choice)))
@@ -173,10 +173,9 @@ async def _edited(choice: ReviewChoice, names: Sequence[str]) -> ReviewChoice | 
     """Return the choice with these files as the person leaves them in the editor; None: one was left as it was."""
     from rich.console import Console
 
-    from llm_do_temporal.cli.terminal.edit_arguments import check_editor
-    from llm_do_temporal.cli.terminal.lines import Interrupt
-    from llm_do_temporal.cli.terminal.prompts import Prompter
-    from llm_do_temporal.cli.terminal.reviews.edit import edited_text
+    from llm_do_temporal.cli.terminal.ask import check_editor
+    from llm_do_temporal.cli.terminal.prompts import Interrupt, Prompter
+    from llm_do_temporal.cli.terminal.review import edited_text
 
     check_editor("files", "Accept the file, or not: --accept PATH; somebody at a terminal or on the page can edit it.")
     prompter = Prompter(Console(stderr=True, highlight=False), Interrupt(), lambda: None)
@@ -232,7 +231,7 @@ def _at(review: Review, name: str) -> list[ReviewChange]:
 
 
 async def _show_changes(found: Sequence[Review], paths: Sequence[str]) -> None:
-    from llm_do_temporal.cli.terminal.pictures.review import change_lines, head_lines
+    from llm_do_temporal.cli.terminal.review import change_lines, head_lines
 
     wanted, width = {id(one) for one in _wanted(found, paths)}, _width()
     for review in found:
@@ -244,7 +243,7 @@ async def _show_changes(found: Sequence[Review], paths: Sequence[str]) -> None:
 
 
 async def _show_origins(client: LlmDoClient, found: Sequence[Review], paths: Sequence[str]) -> None:
-    from llm_do_temporal.cli.terminal.pictures.review import origin_lines
+    from llm_do_temporal.cli.terminal.review import origin_lines
     from llm_do_temporal.client.reviews.desk import read_origin
 
     if not paths:
@@ -258,7 +257,7 @@ async def _show_origins(client: LlmDoClient, found: Sequence[Review], paths: Seq
 
 
 def _show_overviews(found: Sequence[Review], location: Location) -> None:
-    from llm_do_temporal.cli.terminal.pictures.review import overview_lines
+    from llm_do_temporal.cli.terminal.review import overview_lines
 
     for one in found:
         _print(overview_lines(one, _width()))
@@ -279,7 +278,7 @@ async def _go_through(client: LlmDoClient, waiting: Sequence[Review]) -> None:
     from rich.console import Console
 
     from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
-    from llm_do_temporal.cli.terminal.lines import Interrupt
+    from llm_do_temporal.cli.terminal.prompts import Interrupt
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     asker = Asker(client, console, Interrupt(), LeaveKey("q", "[q]uit"), lambda question: len(question.votes))
@@ -301,7 +300,7 @@ def _print(lines: Sequence[Text]) -> None:
         return
     from rich.console import Console
 
-    from llm_do_temporal.cli.terminal.pictures.text_lines import joined
+    from llm_do_temporal.cli.terminal.question import joined
 
     Console(highlight=False, markup=False, emoji=False).print(joined(lines))
     sys.stdout.flush()

@@ -1,1 +1,0 @@
-"""Reviews on the terminal: walking through changes, choosing and editing parts."""

@@ -1,1 +1,0 @@
-"""Contents of files as people read them: coloured sources, differences side by side, Markdown, tables, JSON."""

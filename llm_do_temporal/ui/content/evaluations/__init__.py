@@ -1,1 +1,0 @@
-"""Experiments as the page shows them: rows of tables, and what a plot is made of. Pure."""

@@ -1,1 +1,0 @@
-"""Pictures of numbers: places of bars and points, which templates draw. Pure."""
