@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from llm_do_temporal.definitions.tools.authors_calls import own_words
+from llm_do_temporal.definitions.tools.authors_code import own_words
 from llm_do_temporal.messages.sizes import LOG_CHARS
 from llm_do_temporal.redaction.configured_keys import guard_process
 from llm_do_temporal.redaction.hidden_characters import cut, made_visible

@@ -26,7 +26,7 @@ from temporalio.runtime import Runtime
 from llm_do_temporal.activities.definitions import RunNote, no_note
 from llm_do_temporal.client.connections import Connection, connect, connect_embedded
 from llm_do_temporal.client.session import required_isolation, task_queue
-from llm_do_temporal.definitions.workshop.workshop import find_workshop
+from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.service.build import build_worker, register_search_attributes
 from llm_do_temporal.signals import leave_to_forks, leave_when_told, outlive_others

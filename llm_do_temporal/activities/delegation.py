@@ -11,20 +11,19 @@ from temporalio import activity
 
 from llm_do_temporal.activities.models.builder import check_provider
 from llm_do_temporal.activities.runtime.failures import load_errors, user_errors
+from llm_do_temporal.definitions.registry.classes import build_input, check_output
 from llm_do_temporal.definitions.registry.generated import (
     MAX_DEFINITION_BYTES,
     check_draft,
     draft_worker,
     generated_place,
 )
-from llm_do_temporal.definitions.registry.inputs import build_input
-from llm_do_temporal.definitions.registry.output_classes import check_output
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_template
 from llm_do_temporal.definitions.workers.places import own_candidates
 from llm_do_temporal.definitions.workers.template_file import template_place
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker
-from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
+from llm_do_temporal.definitions.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages.activities import BUILD_INPUT, CHECK_OUTPUT, DRAFT_WORKER, LOAD_TEMPLATE, SAVE_WORKER
 from llm_do_temporal.messages.delegation import (

@@ -24,7 +24,7 @@ from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import contained, in_own_thread, is_interruption
 from llm_do_temporal.callers import run_in_thread
 from llm_do_temporal.definitions.tools.python_functions import describe_exception
-from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_sources import importable
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source, load_callable
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.json_schema.validation import BoundedMatchers

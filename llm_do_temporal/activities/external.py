@@ -44,7 +44,7 @@ from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import in_own_loop, is_interruption
 from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
-from llm_do_temporal.definitions.tools.plain_values import bounded_value, plain_value
+from llm_do_temporal.definitions.tools.python_functions import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
 from llm_do_temporal.json_schema import find_schema_problems
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS

@@ -15,7 +15,7 @@ import time
 from typing import Any, cast
 
 from llm_do_temporal.activities.external_failures import bounded
-from llm_do_temporal.definitions.tools.plain_values import DEEPEST, plain_value
+from llm_do_temporal.definitions.tools.python_functions import DEEPEST, plain_value
 
 LEFT_OUT = "x-left-out"
 """Key of a schema that stands for one that could not be read; its value is the reason."""

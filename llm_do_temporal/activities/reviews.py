@@ -12,8 +12,8 @@ from pathlib import Path
 from temporalio import activity
 
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.definitions.protection.protected_places import protection_of
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.protection import protection_of
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import DecisionRefused, EffectFailed
 from llm_do_temporal.messages.activities import COMMIT_CHANGES, PREPARE_REVIEW, SETTLE_REVIEW
 from llm_do_temporal.messages.reviews import (

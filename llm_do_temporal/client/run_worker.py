@@ -27,7 +27,7 @@ from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.session import open_session
 from llm_do_temporal.client.start import StartRequest, check_request_size, load_local_worker, template_path
-from llm_do_temporal.definitions.workshop.workshop import find_workshop
+from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import DecisionRefused, UsageError, WorkshopNotFound
 from llm_do_temporal.json_schema import normalised, schema_problems
 from llm_do_temporal.login import login_name

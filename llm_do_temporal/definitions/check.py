@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from llm_do_temporal.definitions.check_models import (
+from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_problems
+from llm_do_temporal.definitions.models import (
     batch_problems,
     name_problems,
     play_problems,
     setting_problems,
     workshop_models,
 )
-from llm_do_temporal.definitions.evaluations.evaluation_check import evaluation_problems
-from llm_do_temporal.definitions.protection.protected_files import check_defining
+from llm_do_temporal.definitions.protection import check_defining
 from llm_do_temporal.definitions.registry.registry import complete, input_of
 from llm_do_temporal.definitions.registry.templates import named_templates
 from llm_do_temporal.definitions.tools.external import external_toolsets, may_name_capabilities, missing_packages
@@ -28,9 +27,8 @@ from llm_do_temporal.definitions.workers.places import (
     unreachable_files,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.workshop import Workshop, is_known_model, model_aliases, parse_workshop
-from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
-from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
+from llm_do_temporal.definitions.workshop import Workshop, is_known_model, model_aliases, parse_workshop
+from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, problem_of
 from llm_do_temporal.definitions.yaml.text_files import label_of
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
@@ -123,11 +121,6 @@ class _Workers:
             self._read[name] = [read_worker(place) for place in places]
         return self._read[name]
 
-    def close_to(self, name: str) -> str | None:
-        """Return a hint at the existing name that a wrong one probably means; None where none is close."""
-        close = get_close_matches(name, self.names, n=1)
-        return f"Did you mean '{close[0]}'?" if close else f"Write it to 'workers/{name}.worker'."
-
     def misplaced(self) -> Iterator[Problem]:
         """Yield a problem for each file that stands where no name leads, and is never used."""
         for name in self.names:
@@ -165,10 +158,10 @@ def _rule_problems(
     known |= {name for name in ALWAYS_ASKS if name in rules and rules[name].says_more}
     unknown = [name for name in rules if name not in known]
     for name in unknown:
-        close = get_close_matches(name, known, n=1, cutoff=0.85 if open_ended else 0.6)
-        if open_ended and not close:
+        listed = None if open_ended else f"Capabilities are {', '.join(sorted(names))}."
+        hint = did_you_mean(name, known, listed, cutoff=0.85 if open_ended else 0.6)
+        if hint is None:
             continue
-        hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(names))}."
         line = document.line_of(("approvals", "rules", name))
         message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
         yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
@@ -190,11 +183,9 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
     definition = parsed.definition
     if definition.model is None:
         return
-    if not is_known_model(definition.model, workshop.config):
-        line = parsed.document.line_of(("model",))
-        yield from name_problems(parsed.place.label, line, definition.model, workshop.config)
-        return
     yield from name_problems(parsed.place.label, parsed.document.line_of(("model",)), definition.model, workshop.config)
+    if not is_known_model(definition.model, workshop.config):
+        return
     try:
         resolve_model(
             ModelSources(aliases=model_aliases(workshop.config)),
@@ -211,16 +202,15 @@ def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Prob
     """Yield refusals that even a direct start of the worker would meet, and a warning for file tools without files."""
     definition, sandbox = parsed.definition, workshop.config.sandbox
     try:
-        tree = _own_tree(parsed, workshop)
+        tree = own_tree(parsed, workshop)
     except SandboxRefusal as refusal:
         if not any(problem.message == refusal.message for problem in parsed.problems):
             step = refusal.next_step or (_SANDBOX_STEP if sandbox is None else None)
             yield parsed.problem_at(_refused_key(parsed, workshop, refusal), refusal.message, next_step=step)
         return
     if definition.toolsets.has_filesystem and not tree.mounts:
-        line = parsed.document.line_of(("toolsets", "filesystem"))
         message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
-        yield Problem(parsed.place.label, line, message, "warning", _SANDBOX_STEP)
+        yield parsed.problem_at(("toolsets", "filesystem"), message, "warning", next_step=_SANDBOX_STEP)
     yield from _missing_folders(parsed, workshop, tree)
 
 
@@ -236,11 +226,10 @@ def _shell_problems(parsed: ParsedWorker) -> Iterator[Problem]:
             "program or script from doing the same"
         )
         step = "Let the default ask (approval_required: true) or block, and list the commands that are free."
-        line = parsed.document.line_of(("toolsets", "shell", "default"))
-        yield Problem(parsed.place.label, line, message, "warning", step)
+        yield parsed.problem_at(("toolsets", "shell", "default"), message, "warning", next_step=step)
 
 
-def _own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
+def own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
     """The files of a worker that is started directly. Raises SandboxRefusal."""
     sandbox = workshop.config.sandbox
     return narrow(root_tree(sandbox), parsed.definition.sandbox, workshop_has_sandbox=sandbox is not None)
@@ -254,14 +243,14 @@ def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> It
         if folder.is_dir() or not (mount.readonly or folder.exists()):
             continue
         what = "is not a folder" if folder.exists() else "does not exist; it is only read, so nothing makes it"
-        line = parsed.document.line_of(("sandbox", "paths", mount.at.strip("/"), "root"))
-        yield Problem(parsed.place.label, line, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
+        here: KeyPath = ("sandbox", "paths", mount.at.strip("/"), "root")
+        yield parsed.problem_at(here, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
 
 
 def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> Iterator[Problem]:
     """Yield a warning for each callee that asks for more files than this worker has: such a call is refused."""
     try:
-        tree = _own_tree(parsed, workshop)
+        tree = own_tree(parsed, workshop)
     except SandboxRefusal:
         return
     has_sandbox = workshop.config.sandbox is not None
@@ -270,7 +259,7 @@ def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> 
         if callee is None or not callee.is_valid:
             continue
         try:
-            _own_tree(callee, workshop)
+            own_tree(callee, workshop)
         except SandboxRefusal:
             continue  # said of the callee itself
         try:
@@ -278,7 +267,7 @@ def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> 
         except SandboxRefusal as refusal:
             message = f"a call of '{name}' will be refused: {refusal.message}"
             step = f"Give this worker the files of '{name}', or '{name}' no more than these."
-            yield Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
+            yield parsed.problem_at(path, message, "warning", next_step=step)
 
 
 def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefusal) -> KeyPath:
@@ -311,11 +300,11 @@ def _delegate_problems(parsed: ParsedWorker, workers: _Workers) -> Iterator[Prob
     sends_files = "attachment_policy" in parsed.definition.model_fields_set
     sends_files = sends_files and parsed.definition.attachment_policy.max_attachments > 0
     for name, path in _callees(parsed):
-        line = parsed.document.line_of(path)
         callee = workers.named(name)
         if callee is None:
-            if line not in known_bad:
-                yield parsed.problem_at(path, f"there is no worker '{name}'", next_step=workers.close_to(name))
+            if parsed.document.line_of(path) not in known_bad:
+                step = did_you_mean(name, workers.names, f"Write it to 'workers/{name}.worker'.")
+                yield parsed.problem_at(path, f"there is no worker '{name}'", next_step=step)
         elif sends_files and callee.is_valid and callee.definition.attachment_policy.max_attachments == 0:
             message = f"attachments are allowed here, but worker '{name}' takes none (max_attachments: 0)"
-            yield Problem(parsed.place.label, line, message, "warning")
+            yield parsed.problem_at(path, message, "warning")

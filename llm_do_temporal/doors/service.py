@@ -31,7 +31,7 @@ from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.client.views.run_view import RUN_ENDS as ENDS
 from llm_do_temporal.client.views.run_view import event_json
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.desk.state import check_answer
 from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope

@@ -19,7 +19,7 @@ from pydantic import StringConstraints, ValidationError
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.base import Strict

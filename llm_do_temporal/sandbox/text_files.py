@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS

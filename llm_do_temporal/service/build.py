@@ -48,7 +48,7 @@ from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.failures import stand_in
 from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, SpanInterceptor
-from llm_do_temporal.definitions.workshop.workshop import own_queues
+from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES

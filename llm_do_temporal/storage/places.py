@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from llm_do_temporal.definitions.workshop.blob_settings import ENDPOINT_KEYS, BlobSettings
+from llm_do_temporal.definitions.keys.files import ENDPOINT_KEYS, BlobSettings
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.errors import UsageError
@@ -106,6 +106,6 @@ def _config(settings: BlobSettings) -> dict[str, Any]:
 
 
 def _of_file(workshop: Path) -> BlobSettings | None:
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     return load_workshop(workshop).config.blobs

@@ -19,9 +19,8 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel
 
 from llm_do_temporal.definitions.evaluations.keys import EvaluationFile
-from llm_do_temporal.definitions.schemas.meanings import MEANINGS_FILE
-from llm_do_temporal.definitions.workers.keys import WorkerFile
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
+from llm_do_temporal.definitions.schemas.published import MEANINGS_FILE
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS
 from scripts.pages.docstrings import assigned
 from scripts.pages.key_tables import MARK, TABLES, split_row

@@ -22,10 +22,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile, ThresholdKeys
+from llm_do_temporal.definitions.keys.files import SlackSettings, WorkerFile, WorkshopConfig
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
-from llm_do_temporal.definitions.workers.keys import WorkerFile
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.slack_settings import SlackSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.evaluations.spec import DecideEntry, JudgeSpec

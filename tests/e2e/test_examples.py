@@ -22,7 +22,7 @@ import pytest
 
 from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files, load_evaluation
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from tests.support.patience import eventually
 from tests.support.people.desk import SHIPPED, Desk
 

@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import EventType
 
 from llm_do_temporal.activities import definitions
 from llm_do_temporal.client.history.events import local_effect
-from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop
+from llm_do_temporal.definitions.workshop import Workshop, load_workshop
 from llm_do_temporal.messages.activities import LOAD_RUN, PREVIEW_WRITE, RECORD_AT_DESK
 from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.runs import RunMemo, StartRunInput

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from tests.support.workshops.defining_files import snapshot, whole, writes
 from tests.support.workshops.file_tree import Files
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.messages.effects import WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from tests.support.workshops.defining_files import (

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.registry.generated import draft_worker
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted

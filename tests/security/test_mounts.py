@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox import mounts

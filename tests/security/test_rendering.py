@@ -205,6 +205,11 @@ ENDLESS = {
     "filters": "{{ 'x'" + "|upper" * 20_000 + " }}",
     "conditions": times("{% if 1 %}", 20_000) + times("{% endif %}", 20_000),
     "loops": times("{% for a in [1, 2] %}", 40, "x") + times("{% endfor %}", 40),
+    "loops over nothing": times("{% for a in [] %}", 30, "x") + times("{% endfor %}", 30),
+    "formatted by a test": "{{ '%2000000000d' is even }}",
+    "lists as a key": "{% set x = [1] %}" + times("{% set x = [x, x] %}", 60, "{{ {}[x] }}"),
+    "many names in branches": "".join(f"{{% if 1 %}}{{% set a{n} = 1 %}}{{% endif %}}" for n in range(2800))
+    + "{{ z }}",
     "many expressions": times("{{ 1 }}", 100_000),
     "long list": "{{ [" + "1," * 300_000 + "] }}",
     "comments": times("{# ", 300_000),

@@ -13,7 +13,7 @@ import pytest
 
 from llm_do_temporal.activities.external import usable_schema
 from llm_do_temporal.cli.terminal.ask import fitting_arguments
-from llm_do_temporal.definitions.workers.output_schema import check_output_schema
+from llm_do_temporal.definitions.workers.worker_file import check_output_schema
 from llm_do_temporal.json_schema import UnusableSchema, check_schema, find_problems
 from tests.support.patience import PATIENCE_SECONDS
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.activities.external import usable_schema
-from llm_do_temporal.definitions.workers.output_schema import check_output_schema
+from llm_do_temporal.definitions.workers.worker_file import check_output_schema
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed
 from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_problems
 from llm_do_temporal.offline.schema_fit import fit

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from llm_do_temporal.definitions.evaluations.evaluation_file import read_evaluation
-from llm_do_temporal.definitions.tools.python_files import PythonFile, load_python
+from llm_do_temporal.definitions.tools.authors_code import PythonFile, load_python
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.delegation import worker_name
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
@@ -121,7 +121,7 @@ def test_two_files_of_python_are_never_one_module(tmp_path: Path, monkeypatch: p
         def hexdigest(self) -> str:
             return self.digest
 
-    monkeypatch.setattr("llm_do_temporal.definitions.tools.python_files.hashlib.sha256", Digest)
+    monkeypatch.setattr("llm_do_temporal.definitions.tools.authors_code.hashlib.sha256", Digest)
     modules = list[ModuleType]()
     for number in (1, 2):
         path = tmp_path / f"tools{number}.py"

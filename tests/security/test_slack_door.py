@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
 from llm_do_temporal.doors.slack_workspace import MAX_FILE_BYTES, SlackFailed
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.testing import scripted

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from llm_do_temporal.definitions.check import check_workshop
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_template
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import LoadedTemplate
 from llm_do_temporal.testing import call, scripted

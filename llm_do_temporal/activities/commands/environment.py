@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from llm_do_temporal.activities.commands.grounds import Ground
 from llm_do_temporal.activities.runtime.threads import in_thread
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, SeenFolders, alone, isolated, options_file

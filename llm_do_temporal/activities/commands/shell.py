@@ -26,8 +26,8 @@ from llm_do_temporal.activities.commands.grounds import NO_LAYERS, Ground, Layer
 from llm_do_temporal.activities.commands.named_files import NamedFiles, readings
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import in_thread, to_end
-from llm_do_temporal.definitions.protection.protected_places import protection_of
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.protection import protection_of
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import (
     BlobsUnreachable,

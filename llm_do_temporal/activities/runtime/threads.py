@@ -19,7 +19,7 @@ from temporalio.exceptions import CancelledError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import run_in_thread
-from llm_do_temporal.definitions.tools.process_state import PROCESS_STATE
+from llm_do_temporal.definitions.tools.authors_code import PROCESS_STATE
 from llm_do_temporal.errors import EffectFailed
 
 P = ParamSpec("P")

@@ -17,7 +17,7 @@ from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.maintenance.doctor import Finding
-    from llm_do_temporal.definitions.workshop.workshop import Workshop
+    from llm_do_temporal.definitions.workshop import Workshop
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "error": "ERROR  "}
 _PAGE_SECONDS = 5
@@ -82,7 +82,7 @@ def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
 def _of_workshop(folder: Path) -> Iterator[Finding]:
     from llm_do_temporal.client.maintenance.doctor import Finding, examine_commits
     from llm_do_temporal.definitions.check import check_workshop
-    from llm_do_temporal.definitions.workshop.workshop import parse_workshop
+    from llm_do_temporal.definitions.workshop import parse_workshop
 
     problems = check_workshop(folder)
     errors = sum(one.severity == "error" for one in problems)
@@ -138,7 +138,7 @@ def _disk(folder: Path) -> Finding:
 def _variables(workshop: Workshop) -> Iterator[Finding]:
     """Check whether variables are set; their values are not looked at."""
     from llm_do_temporal.client.maintenance.doctor import Finding
-    from llm_do_temporal.definitions.needed_variables import needed_variables
+    from llm_do_temporal.definitions.models import needed_variables
 
     also = [model for model in (os.environ.get("LLM_DO_MODEL"),) if model]
     needed = needed_variables(workshop, *also)
@@ -173,7 +173,7 @@ def _isolation(workshop: Workshop) -> Finding:
 def _page(workshop: Workshop) -> Iterator[Finding]:
     """Check whether the approvals page answers, if the workshop or a variable names its address."""
     from llm_do_temporal.client.maintenance.doctor import Finding
-    from llm_do_temporal.definitions.workshop.workshop import page_address
+    from llm_do_temporal.definitions.workshop import page_address
 
     try:
         url = page_address(workshop.config, os.environ)

@@ -48,7 +48,7 @@ def models(
 
 
 def _of_workshop(location: Location, *, needed: bool) -> dict[str, Any]:
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     workshop = location.local_workshop()
     if workshop is None:

@@ -26,7 +26,7 @@ def rules(
 ) -> int:
     """List the calls that need no person: entries of `approvals: allow:` in workshop.yaml, each as a sentence."""
     from llm_do_temporal.cli.tables import print_table
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     allow = load_workshop(location.find_workshop()).config.approvals.allow
     if allow:
@@ -61,7 +61,7 @@ async def suggest(
     from llm_do_temporal.cli.session import opened, task_queue
     from llm_do_temporal.client.rules.advice import advice_on, proposed_change
     from llm_do_temporal.client.rules.past_calls import PastCallReader
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
     for name, number in (("--min-runs", min_runs), ("--min-days", min_days)):

@@ -190,7 +190,7 @@ def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None)
 
 def _view(location: Location, name: str) -> dict[str, str]:
     """Return what a view of the workshop's file lets through; everything without a name. Raises UsageError."""
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     if not name:
         return {}

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from llm_do_temporal.cli.text import PROGRAM, visible_line
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
-from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.documents import Problem
 
 ProblemFormat = Literal["text", "json", "github", "sarif"]
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"

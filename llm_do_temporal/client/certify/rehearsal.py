@@ -36,7 +36,7 @@ from llm_do_temporal.client.evaluations.start import begin_experiment, draft_eva
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.questions import Question, news_at_desk
 from llm_do_temporal.client.views.follower import Follower
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.activities import JUDGE_CASE, SCORE_CASE

@@ -33,7 +33,7 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.storage.private_files import make_private, open_private, write_private
 
 if TYPE_CHECKING:
-    from llm_do_temporal.definitions.workshop.workshop import Workshop
+    from llm_do_temporal.definitions.workshop import Workshop
     from llm_do_temporal.messages.runs import StartRunInput
 
 DEFAULT_PORT = 7233
@@ -349,7 +349,7 @@ def remember_needed(workshop: Workshop, start: StartRunInput) -> None:
     A worker that cannot be read, or a file that cannot be written, leaves the note as it was.
     """
     # Imported here: commands look at the note, and read no worker.
-    from llm_do_temporal.definitions.needed_variables import needed_variables
+    from llm_do_temporal.definitions.models import needed_variables
 
     models = (start.model, start.force_model, start.environment_model)
     with suppress(LlmDoError, OSError), _needed_turn:

@@ -68,7 +68,7 @@ def check_single_file(folder: Path, name: str) -> None:
     """Raise DefinitionError where the worker asks for something that only a workshop has."""
     from llm_do_temporal.definitions.registry.registry import Registry
     from llm_do_temporal.definitions.workers.worker_file import read_worker
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+    from llm_do_temporal.definitions.workshop import load_workshop
 
     parsed = read_worker(Registry(load_workshop(folder)).place_of(name))
     definition = parsed.definition

@@ -18,10 +18,10 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.record.facts import RunFacts, read_facts
 from llm_do_temporal.client.views.run_list import ListedRun, read_run
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
-from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
-from llm_do_temporal.definitions.yaml.additions import ListPlace
-from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.definitions.yaml.documents import parse_yaml
+from llm_do_temporal.definitions.yaml.edits import ListPlace
 from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.protection import Protection

@@ -35,7 +35,7 @@ from llm_do_temporal.definitions.tools.plays import read_play
 from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
 from llm_do_temporal.definitions.tools.python_tools import evaluator_source
 from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
-from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, run_settings
+from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
 from llm_do_temporal.errors import DefinitionError, EffectFailed, KeyMismatch, ModelRefusal, UnknownHere, UsageError
 from llm_do_temporal.messages.base import TASK_TIMEOUT
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings

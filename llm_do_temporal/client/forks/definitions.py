@@ -16,7 +16,7 @@ from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import ModelRefusal, UsageError, WorkerNotFound
 from llm_do_temporal.messages.activities import LOAD_WORKER
 from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker

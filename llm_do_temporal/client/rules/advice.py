@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCall
-from llm_do_temporal.definitions.workshop.allow_entries import with_allow_entries
+from llm_do_temporal.definitions.workshop import with_allow_entries
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, decide
 from llm_do_temporal.policy.delegation import is_template
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering

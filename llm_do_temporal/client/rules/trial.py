@@ -13,11 +13,9 @@ from typing import Any, cast
 
 from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCall, PastCalls
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
-from llm_do_temporal.definitions.yaml.problems import raise_first
-from llm_do_temporal.definitions.yaml.validation import validate
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
+from llm_do_temporal.definitions.workshop import load_workshop
+from llm_do_temporal.definitions.yaml.documents import Document, parse_yaml, raise_first, validate
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.backtest.neighbours import Neighbour, neighbours_of

@@ -7,6 +7,6 @@ Called by the command line.
 from __future__ import annotations
 
 from llm_do_temporal.definitions.conversion.convert import import_workers
-from llm_do_temporal.definitions.conversion.report import ImportReport, Note
+from llm_do_temporal.definitions.conversion.sources import ImportReport, Note
 
 __all__ = ["ImportReport", "Note", "import_workers"]

@@ -1,18 +1,47 @@
-"""Search for importable files and their reading, below one folder and never outside it."""
+"""Search for importable files and their reading, below one folder never outside it, with a report of what is left."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from llm_do_temporal.definitions.conversion.report import ImportReport
 from llm_do_temporal.definitions.workers.places import is_ignored
 from llm_do_temporal.definitions.workers.worker_file import split_front_matter
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode
 from llm_do_temporal.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Note:
+    """Remark on a setting that was not carried over unchanged, with the reason."""
+
+    file: str
+    """Path in the source."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.message}"
+
+
+@dataclass
+class ImportReport:
+    """Result of an import."""
+
+    target: Path
+    """The new workshop."""
+    workers: dict[str, str] = field(default_factory=dict[str, str])
+    """Workers that were written: the name, and the path of its file in the source."""
+    notes: list[Note] = field(default_factory=list[Note])
+
+    def note(self, file: str, message: str) -> None:
+        """Add a note, once."""
+        said = Note(file, message)
+        if said not in self.notes:
+            self.notes.append(said)
+
 
 Kind = Literal["worker", "agent", "markdown"]
 CONFIG_FILES = ("workshop.yaml", "workshop.yml", "project.yaml", "project.yml")

@@ -1,25 +1,29 @@
 """Evaluation file: read within bounds, its keys validated, every mistake collected with its line.
 
-Whether the worker and the judge exist is not checked here, and no attachment is read.
+No attachment is read. That the worker and the judge exist is checked for a whole workshop alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from llm_do_temporal.definitions.evaluations.evaluator_entries import read_evaluators
-from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile
-from llm_do_temporal.definitions.protection.protected_files import check_protected
-from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX, is_ignored
-from llm_do_temporal.definitions.yaml.lines import Document, KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
+from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile, read_evaluators
+from llm_do_temporal.definitions.protection import check_protected
+from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX, PACKAGE_PREFIX, is_ignored
+from llm_do_temporal.definitions.yaml.documents import (
+    Document,
+    KeyPath,
+    Problem,
+    did_you_mean,
+    parse_yaml,
+    raise_first,
+    validate,
+)
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, decode, label_of, read_bytes
-from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.evaluations.evaluators import EqualsExpected, Evaluator, Python
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
@@ -250,10 +254,8 @@ class _Reader:
                 self._report(("thresholds", name, "label"), f"'{name}' is a number and has no labels", "Leave it out.")
             if name in known or name.startswith(tuple(prefixes)):
                 continue
-            close = get_close_matches(name, known, n=1)
-            step = f"Did you mean '{close[0]}'?" if close else None
             message = f"no evaluator gives the metric '{name[:80]}'; known: {', '.join(sorted(known))}"
-            self._report(("thresholds", name), message, step)
+            self._report(("thresholds", name), message, did_you_mean(name, known))
 
 
 def _written_out(document: Document) -> Document:
@@ -310,3 +312,22 @@ def _below(folder: Path, name: str) -> PurePosixPath | None:
         else:
             return None
     return PurePosixPath(*parts) if parts else None
+
+
+def evaluation_problems(root: Path, workers: Collection[str]) -> Iterator[Problem]:
+    """Yield the problems of all evaluation files of a workshop, whose workers have these names."""
+    for path in evaluation_files(root):
+        parsed = read_evaluation(path, root)
+        yield from parsed.problems
+        spec = parsed.spec
+        if spec is None:
+            continue
+        named: list[tuple[KeyPath, str]] = [(("worker",), spec.worker)]
+        if spec.judge is not None:
+            named.append((("judge",), spec.judge.worker))
+        for key, name in named:
+            if name.removeprefix(PACKAGE_PREFIX) not in workers:
+                step = did_you_mean(name, workers, f"Make workers/{name}.worker.")
+                yield Problem(
+                    parsed.label, parsed.document.line_of(key), f"there is no worker '{name}'", next_step=step
+                )

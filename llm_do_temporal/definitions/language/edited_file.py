@@ -1,14 +1,18 @@
-"""Text of a definition file as an editor holds it: its lines, its kind, and the part of it that is YAML."""
+"""Files of definitions as an editor holds them: lines, kind, the part that is YAML, and the problems of their workshop.
+
+No Python of the workshop is run: opening a folder must run nothing of it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.workers.places import (
     EVALUATION_SUFFIX,
     SUFFIXES,
@@ -17,9 +21,9 @@ from llm_do_temporal.definitions.workers.places import (
     own_candidates,
 )
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
-from llm_do_temporal.definitions.yaml.problems import Problem
-from llm_do_temporal.definitions.yaml.spans import Offsets, Span, TextPlace, spans
-from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
+from llm_do_temporal.definitions.yaml.documents import Problem
+from llm_do_temporal.definitions.yaml.edits import Offsets, Span, TextPlace, spans
+from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode, read_bytes, unsaved
 from llm_do_temporal.errors import WorkshopNotFound
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
 
@@ -131,3 +135,32 @@ def _kind_of(path: Path, root: Path, text: str) -> FileKind | None:
     if path.suffix not in SUFFIXES or label not in own_candidates(named_worker(path)):
         return None
     return "worker" if "/" in label or _INSTRUCTIONS.search(text) else None
+
+
+def find_problems(root: Path, held: Mapping[Path, EditedFile]) -> list[Problem]:
+    """Return the problems of a workshop; `held` are the open texts, by their real paths."""
+    with unsaved(held_bytes(held)):
+        found = check_workshop(root, run_python=False)
+    ours = [one for one in held.values() if one.root == root]
+    new = (problem for one in ours if not one.path.exists() for problem in one.own_problems())
+    return [*found, *new, *(problem for one in ours for problem in _saved_otherwise(one))]
+
+
+def _saved_otherwise(file: EditedFile) -> Iterator[Problem]:
+    """Yield what is wrong with a file whose text an editor can show, and nobody else can read."""
+    try:
+        saved = read_bytes(file.path, file.root)
+    except Unreadable:
+        return
+    try:
+        decode(saved, file.label)
+    except Unreadable as error:
+        yield Problem(file.label, None, str(error), next_step="Save it as UTF-8.")
+
+
+def saved_lines(file: str, root: Path) -> Sequence[str]:
+    """Return the lines of a file of the workshop, as it is on disk; none of one that the workshop may not read."""
+    try:
+        return plain_lines(read_bytes(root / file, root).decode("utf-8", "replace")).split("\n")
+    except (Unreadable, ValueError):
+        return ()

@@ -1,4 +1,4 @@
-"""Names that a workshop gives: its workers, aliases of models, capabilities, Python functions and classes.
+"""Names that a workshop gives (workers, models, capabilities, functions, classes), and where a file may have them.
 
 Python is read as text and never run. Variables of the environment are never looked at.
 """
@@ -10,18 +10,80 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
-from llm_do_temporal.definitions.language.edited_file import EditedFile
-from llm_do_temporal.definitions.price_list import listed_models
+from llm_do_temporal.definitions.keys.toolsets import CustomOptions, DelegationOptions
+from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
+from llm_do_temporal.definitions.models import listed_models
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workers.tools_file import tools_files
+from llm_do_temporal.definitions.workers.places import tools_files
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.workshop import Workshop, parse_workshop
+from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
+from llm_do_temporal.definitions.yaml.documents import KeyPath
+from llm_do_temporal.definitions.yaml.edits import Role
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models import OFFLINE_MODELS, PROVIDERS
 from llm_do_temporal.policy.models import OFFLINE_PROVIDER as OFFLINE
+
+NameKind = Literal["worker", "model", "capability", "function", "class"]
+Pattern = tuple[str, ...]
+ANY = "*"
+"""Stands for any one key or number of a path."""
+_CREATED = "creation_defaults"
+_DELEGATION: Pattern = ("toolsets", "delegation")
+_CUSTOM: Pattern = ("toolsets", "custom")
+_KEYS: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
+    ("worker", (*_DELEGATION, ANY), "worker"),
+    ("worker", (*_CUSTOM, ANY), "function"),
+    ("workshop", ("approvals", "rules", ANY), "capability"),
+)
+_VALUES: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
+    ("worker", ("name",), "worker"),
+    ("worker", ("model",), "model"),
+    ("worker", ("model", ANY), "model"),
+    ("worker", ("compatible_models", ANY), "model"),
+    ("worker", ("output_schema_ref",), "class"),
+    ("worker", ("schema_in_ref",), "class"),
+    ("worker", (*_DELEGATION, "allow_workers", ANY), "worker"),
+    ("worker", (*_CUSTOM, ANY, "capabilities", ANY), "capability"),
+    ("worker", ("toolsets", ANY, "capabilities", ANY), "capability"),
+    ("worker", ("toolsets", "mcp", ANY, "capabilities", ANY), "capability"),
+    ("workshop", ("model",), "model"),
+    ("workshop", ("model", ANY), "model"),
+    ("workshop", ("models", ANY), "model"),
+    ("workshop", ("models", ANY, ANY), "model"),
+    ("workshop", ("models", ANY, "model"), "model"),
+    ("workshop", ("approvals", "allow", ANY, "worker"), "worker"),
+    ("workshop", ("approvals", "allow", ANY, "callers", ANY), "worker"),
+    ("workshop", ("views", ANY, "worker"), "worker"),
+    ("evaluation", ("worker",), "worker"),
+    ("evaluation", ("judge",), "worker"),
+    ("evaluation", ("judge", "worker"), "worker"),
+    ("evaluation", ("model",), "model"),
+    ("evaluation", ("judge", "model"), "model"),
+)
+_OWN_KEYS: dict[Pattern, frozenset[str]] = {
+    _DELEGATION: frozenset(DelegationOptions.model_fields),
+    _CUSTOM: frozenset(CustomOptions.model_fields),
+}
+"""Keys that stand among names and are none."""
+
+
+def name_kind(kind: FileKind, path: KeyPath, role: Role) -> NameKind | None:
+    """Return the kind of name that stands at a path; None for a place of something else."""
+    if kind == "workshop" and path[:1] == (_CREATED,):
+        kind, path = "worker", path[1:]
+    if role == "key" and path and path[-1] in _OWN_KEYS.get(tuple(str(one) for one in path[:-1]), ()):
+        return None
+    table = _KEYS if role == "key" else _VALUES
+    return next((name for where, pattern, name in table if where == kind and _fits(path, pattern)), None)
+
+
+def _fits(path: KeyPath, pattern: Pattern) -> bool:
+    return len(path) == len(pattern) and all(want in (ANY, part) for part, want in zip(path, pattern, strict=True))
+
 
 _MAX_MODULES = 200
 _WORDS: dict[type[ast.stmt], str] = {

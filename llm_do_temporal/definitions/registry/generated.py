@@ -15,7 +15,7 @@ import yaml
 from llm_do_temporal.definitions.registry.registry import complete
 from llm_do_temporal.definitions.workers.places import GENERATED, SHIPPED, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker, read_worker, split_front_matter
-from llm_do_temporal.definitions.workshop.workshop import Workshop, is_known_model
+from llm_do_temporal.definitions.workshop import Workshop, is_known_model
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, find_file, label_of
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft

@@ -1,32 +1,58 @@
-"""Registry of workers: finds the file of a name and loads it, complete, as it stays for the whole of a run."""
+"""Registry: workers of a workshop by name, each completed with everything that it needs of other files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from llm_do_temporal.definitions.protection.protected_files import check_defining
-from llm_do_temporal.definitions.registry.inputs import load_input_schema
-from llm_do_temporal.definitions.registry.output_classes import has_validators, load_output_schema
+from llm_do_temporal.definitions.protection import check_defining
+from llm_do_temporal.definitions.registry.classes import has_validators, load_input_schema, load_output_schema
 from llm_do_temporal.definitions.tools.external import external_toolsets
 from llm_do_temporal.definitions.tools.python_tools import load_python_tools
-from llm_do_temporal.definitions.workers.instructions import instruction_text, render_instructions
+from llm_do_temporal.definitions.workers.instructions import included_files, instruction_text, render_instructions
 from llm_do_temporal.definitions.workers.places import (
     PACKAGE_PREFIX,
     SHIPPED,
+    TOOLS_FILE,
     WorkerPlace,
     described_places,
     known_names,
     places_of,
+    tools_folders,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.workshop import Workshop
-from llm_do_temporal.definitions.yaml.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.workshop import Workshop
+from llm_do_temporal.definitions.yaml.documents import Problem, problem_of, raise_first
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside
 from llm_do_temporal.errors import DefinitionError, WorkerNotFound
 from llm_do_temporal.messages.definitions import DelegateTool, DelegationToolset, PinnedWorker
 from llm_do_temporal.policy.delegation import check_name, is_name
+
+
+def worker_files(place: WorkerPlace) -> tuple[Path, ...]:
+    """Return every path at which a file of the worker at `place` is looked for, its own first.
+
+    Known from the text of the worker's file: nothing is run. Modules that are imported are not among them.
+    """
+    worker = read_worker(place)
+    definition = worker.definition
+    found = [place.path, *(place.root / name for name in sorted(included_files(instruction_text(worker))))]
+    for reference in (definition.schema_in_ref, definition.output_schema_ref):
+        if reference is not None:
+            found += _class_files(reference, place)
+    if definition.toolsets.python_tools:
+        found += [folder / TOOLS_FILE for folder in tools_folders(place)]
+    return tuple(dict.fromkeys(found))
+
+
+def _class_files(reference: str, place: WorkerPlace) -> Iterator[Path]:
+    """Yield the paths at which the file of a class is looked for; a class of an importable module has none."""
+    file, colon, _ = reference.rpartition(":")
+    name = PurePosixPath(file)
+    if colon and "\0" not in file and not name.is_absolute() and ".." not in name.parts:
+        yield from (place.folder / name, place.root / name)
 
 
 class Registry:

@@ -20,8 +20,7 @@ from llm_do_temporal.definitions.workers.template_file import (
     template_place,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.yaml.lines import KeyPath
-from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
+from llm_do_temporal.definitions.yaml.documents import KeyPath, Problem, problem_of
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
 from llm_do_temporal.messages.delegation import LoadedTemplate

@@ -10,16 +10,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from llm_do_temporal.definitions.evaluations.evaluation_schema import evaluation_schema
-from llm_do_temporal.definitions.evaluations.evaluator_entries import THEIRS
-from llm_do_temporal.definitions.schemas.meanings import key_meanings
-from llm_do_temporal.definitions.workers.keys import WorkerFile
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.evaluations.keys import THEIRS, evaluation_schema
+from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
 from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.models import FREE
+
+MEANINGS_FILE = "llm_do_temporal/definitions/schemas/meanings.json"
+"""The file, in a checkout."""
+
+
+@cache
+def key_meanings() -> dict[str, dict[str, str]]:
+    """Return the meaning of each key, by the name of its model and its own."""
+    return json.loads(Path(__file__).with_name("meanings.json").read_text("utf-8"))
+
 
 SchemaName = Literal["worker", "workshop", "eval"]
 Schema = dict[str, Any]

@@ -7,18 +7,16 @@ an error, because no later installation would make it one. Loading a class runs 
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
-from llm_do_temporal.definitions.tools.python_files import authors_code, import_python
+from llm_do_temporal.definitions.tools.authors_code import authors_code, import_python
 from llm_do_temporal.definitions.workers.places import SHIPPED, known_names
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.workshop.workshop import Workshop
-from llm_do_temporal.definitions.yaml.lines import KeyPath
-from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.workshop import Workshop
+from llm_do_temporal.definitions.yaml.documents import KeyPath, Problem, did_you_mean
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.external import ExternalToolset
 
@@ -136,7 +134,7 @@ def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None, r
     if required:
         return parsed.problem_at(path, f"toolset '{path[-1]}' is required and cannot be used: {why}", next_step=step)
     message = f"toolset '{path[-1]}' cannot be used, the worker runs without it: {why}"
-    return Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
+    return parsed.problem_at(path, message, "warning", next_step=step)
 
 
 def _unknown(parsed: ParsedWorker, name: str, workshop: Workshop) -> Problem:
@@ -145,8 +143,7 @@ def _unknown(parsed: ParsedWorker, name: str, workshop: Workshop) -> Problem:
         message = f"toolset '{name}' stands for '{config.toolset_aliases[name]}', which is not package.module.Class"
         return parsed.problem_at(("toolsets", name), message)
     known = [*sorted(Toolsets.model_fields), *config.toolset_aliases]
-    close = get_close_matches(name, known, n=1)
-    step = f"Did you mean '{close[0]}'?" if close else None
+    step = did_you_mean(name, known)
     if name in known_names(root=workshop.root, shipped=SHIPPED):
         step = f"'{name}' is a worker: to call it, write `delegation: {{{name}: {{}}}}` below `toolsets:`."
     return parsed.problem_at(

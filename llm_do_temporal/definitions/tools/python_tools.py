@@ -17,19 +17,26 @@ from types import ModuleType
 from typing import Any, cast
 
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
-from llm_do_temporal.definitions.tools.python_files import authors_code, load_python
+from llm_do_temporal.definitions.tools.authors_code import authors_code, load_python
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
-from llm_do_temporal.definitions.tools.python_modules import forget_changed, importable
 from llm_do_temporal.definitions.tools.python_sources import (
     PythonFile,
     digest_with_imports,
+    forget_changed,
+    importable,
     imported_files,
     read_python,
 )
-from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
-from llm_do_temporal.definitions.workers.tools_file import TOOLS_FILE, tools_files, tools_folders
+from llm_do_temporal.definitions.workers.places import (
+    PACKAGE_PREFIX,
+    SHIPPED,
+    TOOLS_FILE,
+    WorkerPlace,
+    tools_files,
+    tools_folders,
+)
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.documents import Problem
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, find_file, label_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset

@@ -12,14 +12,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, StringConstraints
 
-from llm_do_temporal.definitions.workers.keys import WorkerFile
-from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace
-from llm_do_temporal.definitions.workers.tools_file import TOOLS_FILE, has_function
+from llm_do_temporal.definitions.keys.files import WorkerFile
+from llm_do_temporal.definitions.workers.places import SHIPPED, TOOLS_FILE, WorkerPlace, has_function
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, own_problems
-from llm_do_temporal.definitions.yaml.lines import Document, KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
+from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, parse_yaml, raise_first, validate
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes
-from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, worker_name

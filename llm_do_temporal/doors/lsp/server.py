@@ -1,22 +1,167 @@
 """Language server for files of definitions: a thin translation of the protocol to what `definitions.language` knows.
 
-It runs no Python of a workshop, needs no key, no network and no Temporal server, and writes no file.
+It runs no Python of a workshop, needs no key, no network and no Temporal server, and writes no file. Messages have
+bounds, and a mistake of one ends nothing. Workshops are checked soon after the last keystroke, one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from threading import Event
+from typing import Any, BinaryIO
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcServerNotInitialized
+from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
-from llm_do_temporal.doors.lsp.buffers import Buffers
-from llm_do_temporal.doors.lsp.checks import SOURCE, Checks
+from llm_do_temporal.definitions.language.edited_file import find_problems, saved_lines
+from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
+from llm_do_temporal.definitions.yaml.documents import Problem
+from llm_do_temporal.doors.lsp.buffers import Buffers, OpenFile, whole_line
 from llm_do_temporal.doors.lsp.features import Features
-from llm_do_temporal.doors.lsp.transport import AnsweringProtocol, say_failure
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Largest message. Editors send whole texts, and no text that can be used has more than a megabyte."""
+_MAX_HEADER_BYTES = 4096
+_CHUNK_BYTES = 1024 * 1024
+
+
+class BoundedPipe:
+    """Reader of the editor's messages, which takes no more memory than one message may have."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+        self._thread = ThreadPoolExecutor(1)
+
+    async def readline(self) -> bytes:
+        """Return a line of a header; empty at the end."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._pipe.readline, _MAX_HEADER_BYTES)
+
+    async def readexactly(self, size: int) -> bytes:
+        """Return a message; in place of one that is too large, something that is no message."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, size)
+
+    def _read(self, size: int) -> bytes:
+        if size <= MAX_MESSAGE_BYTES:
+            return self._pipe.read(size)
+        while size > 0 and (chunk := self._pipe.read(min(size, _CHUNK_BYTES))):
+            size -= len(chunk)
+        return b"" if size > 0 else b"too large"
+
+
+class AnsweringProtocol(LanguageServerProtocol):
+    """Protocol that answers a request that it cannot read, too: nobody waits for it for ever."""
+
+    def structure_message(self, data: Any) -> Any:
+        """Read a message. Raises JsonRpcException."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException:
+            number = data.get("id")
+            if "method" in data and isinstance(number, str | int):
+                self._send_response(number, error=JsonRpcInvalidParams().to_response_error())
+            raise
+
+
+async def serve(server: LanguageServer) -> None:
+    """Serve the editor at stdin and stdout until it says `exit`, or closes its end."""
+    # Its lines would have contents of files, and paths of this machine.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
+    server.protocol.set_writer(StdoutWriter(sys.stdout.buffer))
+    await run_async(
+        stop_event=Event(),
+        reader=BoundedPipe(sys.stdin.buffer),  # pyright: ignore[reportArgumentType] - has all that is used
+        protocol=server.protocol,
+        error_handler=server.report_server_error,
+    )
+
+
+def say_failure(method: str, error: BaseException) -> None:
+    """Write one line about a mistake to the editor's log: its kind, and nothing that it was about."""
+    sys.stderr.write(f"llm-do-temporal: {method} failed: {type(error).__name__}\n")
+    sys.stderr.flush()
+
+
+SOURCE = "llm-do-temporal"
+WAIT_SECONDS = 0.15
+"""Time after the last change: a check of a large workshop takes longer than a keystroke."""
+_SEVERITIES = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
+
+
+class Checks:
+    """Checks for one editor, and what was last published of each workshop."""
+
+    def __init__(self, server: LanguageServer, buffers: Buffers) -> None:
+        self._server, self._buffers = server, buffers
+        self._tasks: dict[Path, asyncio.Task[None]] = {}
+        self._wanted: set[Path] = set()
+        self._published: dict[Path, set[str]] = {}
+
+    def file_changed(self, file: OpenFile) -> None:
+        """Check what a file belongs to, soon; a file outside any workshop is checked by itself, at once."""
+        if file.source.in_workshop:
+            self.want(file.source.root)
+        else:
+            self._publish_file(file.uri, file.version, file.source.lines, file.source.own_problems())
+
+    def want(self, root: Path) -> None:
+        """Check a workshop soon."""
+        self._wanted.add(root)
+        task = self._tasks.get(root)
+        if task is None or task.done():
+            self._tasks[root] = asyncio.get_running_loop().create_task(self._check(root))
+
+    def clear(self, uri: str) -> None:
+        """Take back what was said of a file that is closed and belongs to no workshop."""
+        self._publish_file(uri, None, (), ())
+
+    async def _check(self, root: Path) -> None:
+        while root in self._wanted:
+            self._wanted.discard(root)
+            await asyncio.sleep(WAIT_SECONDS)
+            if root in self._wanted:
+                continue
+            files = {one.uri: one for one in self._buffers.below(root)}
+            try:
+                problems = await asyncio.to_thread(find_problems, root, self._buffers.held())
+            except Exception as error:  # the next change is checked again
+                say_failure("check", error)
+                continue
+            await self._publish(root, problems, files)
+
+    async def _publish(self, root: Path, problems: Sequence[Problem], files: Mapping[str, OpenFile]) -> None:
+        by_uri: dict[str, list[Problem]] = {uri: [] for uri in files}
+        for problem in problems:
+            if not problem.file.startswith(PACKAGE_PREFIX):
+                by_uri.setdefault(self._buffers.uri_at(root / problem.file), []).append(problem)
+        gone = self._published.get(root, set()) - by_uri.keys()
+        for uri, found in by_uri.items():
+            file = files.get(uri)
+            lines = file.source.lines if file else await asyncio.to_thread(saved_lines, found[0].file, root)
+            self._publish_file(uri, None if file is None else file.version, lines, found)
+        for uri in gone:
+            self.clear(uri)
+        self._published[root] = set(by_uri)
+
+    def _publish_file(self, uri: str, version: int | None, lines: Sequence[str], problems: Sequence[Problem]) -> None:
+        encoding = str(self._server.workspace.position_encoding or "utf-16")
+        found = [_diagnostic(problem, lines, encoding) for problem in problems]
+        self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+
+def _diagnostic(problem: Problem, lines: Sequence[str], encoding: str) -> types.Diagnostic:
+    message = problem.message if problem.next_step is None else f"{problem.message}\n{problem.next_step}"
+    where = whole_line(lines, max((problem.line or 1) - 1, 0), encoding)
+    return types.Diagnostic(where, message, severity=_SEVERITIES[problem.severity], source=SOURCE)
+
 
 WATCHED = ("**/*.worker", "**/workshop.yaml", "**/*.eval.yaml", "**/*.{py,md,yml,yaml}")
 """Files whose changes on disk change what is found."""

@@ -4,7 +4,7 @@ Two sides hold one rule. Nothing protected is written by a tool or by an isolate
 definition, or as Python, unless it is protected. Paths are those of the real files, relative to the workshop, with
 links followed; capitals do not count, as some file systems do not tell them apart.
 
-Pure: `definitions.protection.protected_places` finds the files that a workshop's definitions name.
+Pure: `definitions.protection` finds the files that a workshop's definitions name.
 """
 
 from __future__ import annotations

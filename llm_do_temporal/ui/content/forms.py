@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 import yaml
 
-from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.json_values import read_json as read_value
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out

@@ -24,7 +24,7 @@ from llm_do_temporal.client.charts import (
 )
 from llm_do_temporal.client.views.run_list import count_left_out, list_runs, read_all_spent, read_filter
 from llm_do_temporal.client.views.tree import Accounts
-from llm_do_temporal.definitions.workshop.workshop import parse_workshop
+from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.policy.run_filter import STATES, RunFilter
 from llm_do_temporal.ui.content.graphics import HEIGHT, WIDTH, Column, columns

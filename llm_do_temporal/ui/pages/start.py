@@ -21,7 +21,7 @@ from llm_do_temporal.client.forks.attempt import prepare_attempt
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.messages.runs import StartRunInput

@@ -22,7 +22,7 @@ from pydantic_ai.tools import ToolDefinition
 from llm_do_temporal.activities.models.plays import play_model
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.tools.plays import load_play
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 
 WORKSHOP = Path(__file__).parents[3] / "workers"
 PLAYS = "plays.py"

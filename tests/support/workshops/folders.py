@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.messages.definitions import PinnedWorker
 
 SECRET = "sk-do-not-tell-0123456789"

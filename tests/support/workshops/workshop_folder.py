@@ -7,8 +7,8 @@ from textwrap import dedent
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.workshop import load_workshop
+from llm_do_temporal.definitions.yaml.documents import Problem
 from llm_do_temporal.messages.definitions import PinnedWorker
 
 

@@ -11,8 +11,8 @@ from llm_do_temporal.activities.evaluations import _case, python_score
 from llm_do_temporal.client.evaluations.start import functions_of
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.definitions.evaluations.keys import CaseKeys
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import Workshop
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
+from llm_do_temporal.definitions.workshop import Workshop
 from llm_do_temporal.policy.evaluations.evaluators import Python
 from llm_do_temporal.policy.evaluations.facts import CaseFacts
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSpec

@@ -18,7 +18,7 @@ from llm_do_temporal.cli.app import COMMANDS
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.starter import EXAMPLE_FILES, make_workshop
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import schema_problems
 from tests.support.people.desk import SHIPPED

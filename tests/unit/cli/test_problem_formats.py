@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft4Validator, FormatChecker
 
 from llm_do_temporal.cli.reports.problems import problem_lines
-from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.documents import Problem
 
 PROBLEMS = [
     Problem("workers/a b.worker", 3, "50% is\nno number, x", next_step="Write: 1"),

@@ -17,7 +17,7 @@ from llm_do_temporal.client.embedded.server import (
     remember_needed,
     state_folder,
 )
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.messages.runs import StartRunInput
 
 WORKSHOP = """

@@ -13,7 +13,7 @@ from llm_do_temporal.client.embedded.single_file import (
     name_in,
     single_file_workshop,
 )
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, UsageError
 
 

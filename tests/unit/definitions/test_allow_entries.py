@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from llm_do_temporal.definitions.workshop.allow_entries import with_allow_entries
+from llm_do_temporal.definitions.workshop import with_allow_entries
 from llm_do_temporal.errors import UsageError
 
 ENTRY: dict[str, Any] = {"tool": "write_file", "below": "/notes", "match": ["/notes/a.md", "/notes/b.md"]}

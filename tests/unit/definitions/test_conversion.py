@@ -12,7 +12,7 @@ import yaml
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.conversion import ImportReport, import_workers
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox

@@ -9,7 +9,7 @@ import pytest
 from llm_do_temporal.definitions.language.completions import complete
 from llm_do_temporal.definitions.language.edited_file import MAX_LIVE_CHARS, edited_file
 from llm_do_temporal.definitions.language.names import WorkshopNames
-from llm_do_temporal.definitions.yaml.spans import TextPlace
+from llm_do_temporal.definitions.yaml.edits import TextPlace
 
 DELEGATION = ["enabled", "allow_workers", "worker_create", "templates"]
 

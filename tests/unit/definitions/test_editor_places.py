@@ -8,9 +8,8 @@ import pytest
 from lsprotocol import types
 
 from llm_do_temporal.definitions.language.edited_file import edited_file
-from llm_do_temporal.definitions.yaml.cursor import cursor_at
-from llm_do_temporal.definitions.yaml.spans import TextPlace, spans
-from llm_do_temporal.doors.lsp.positions import path_of, place_at, position_of
+from llm_do_temporal.definitions.yaml.edits import TextPlace, cursor_at, spans
+from llm_do_temporal.doors.lsp.buffers import path_of, place_at, position_of
 
 KeyPath = tuple[str | int, ...]
 

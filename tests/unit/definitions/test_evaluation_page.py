@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from llm_do_temporal.definitions.evaluations.evaluation_file import read_evaluation
-from llm_do_temporal.definitions.evaluations.evaluator_entries import THEIRS
+from llm_do_temporal.definitions.evaluations.keys import THEIRS
 from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "evaluation-file.md"

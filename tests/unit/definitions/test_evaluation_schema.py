@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from llm_do_temporal.definitions.evaluations.evaluation_schema import evaluation_schema
+from llm_do_temporal.definitions.evaluations.keys import evaluation_schema
 
 CASES = [{"name": "ada", "inputs": "Greet Ada."}]
 

@@ -8,9 +8,9 @@ import pytest
 from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal.definitions.check import check_workshop
-from llm_do_temporal.definitions.keys.models import SETTING_NAMES
+from llm_do_temporal.definitions.keys.files import SETTING_NAMES
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PinnedWorker
 from tests.support.workshops.workshop_folder import WorkshopFolder

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from llm_do_temporal.definitions.tools.plain_values import plain_value
+from llm_do_temporal.definitions.tools.python_functions import plain_value
 
 MOST = 100_000
 

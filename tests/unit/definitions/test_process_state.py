@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions.tools.process_state import ProcessState
-from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.authors_code import ProcessState
+from llm_do_temporal.definitions.tools.python_sources import importable
 
 
 def umask() -> int:

@@ -11,16 +11,14 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
+from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
+from llm_do_temporal.definitions.language.completions import keys_at
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, edited_file
-from llm_do_temporal.definitions.language.file_keys import keys_at
-from llm_do_temporal.definitions.schemas.meanings import key_meanings
-from llm_do_temporal.definitions.schemas.published import SchemaName, published_json, published_schema
+from llm_do_temporal.definitions.schemas.published import SchemaName, key_meanings, published_json, published_schema
 from llm_do_temporal.definitions.starter import make_workshop, modeline
-from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workers.worker_file import parse_worker
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import parse_workshop
-from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.definitions.workshop import parse_workshop
+from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from scripts.pages.key_meanings import models
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, narrow, root_tree
 from tests.support.workshops.workshop_folder import WorkshopFolder
 

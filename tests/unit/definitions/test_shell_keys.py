@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llm_do_temporal.definitions.registry.worker_files import worker_files
+from llm_do_temporal.definitions.registry.registry import worker_files
 from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 
 WORKER = """---

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import (
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
+from llm_do_temporal.definitions.workshop import (
     find_workshop,
     load_workshop,
     model_aliases,

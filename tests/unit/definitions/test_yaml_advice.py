@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.definitions.yaml.documents import parse_yaml
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.embedded.processes import server_command
-from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.encryption.keys import read_keys
 from llm_do_temporal.ui.access import TokenAccess, read_token_file
 from llm_do_temporal.ui.codec_server import DEFAULT_ORIGINS, build_codec_app

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 
 WORKSHOP = Path(__file__).parents[3] / "workers"
 

@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal
 from llm_do_temporal.policy.files.sandbox import Tree, narrow, root_tree
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command

@@ -10,7 +10,7 @@ import obstore
 import pytest
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from llm_do_temporal.definitions.workshop.blob_settings import BlobSettings
+from llm_do_temporal.definitions.keys.files import BlobSettings
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.places import BLOBS_VARIABLE, blob_settings, blobs_elsewhere, workshop_blobs

@@ -70,7 +70,7 @@ def _check(folder: Path, only: str | None, written: ProblemFormat) -> int:
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the files that decide what `check` finds: definitions, and whatever these name."""
     from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
-    from llm_do_temporal.definitions.registry.worker_files import worker_files
+    from llm_do_temporal.definitions.registry.registry import worker_files
     from llm_do_temporal.definitions.workers.places import SHIPPED, known_names, places_of
     from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
@@ -89,7 +89,7 @@ def _scope(path: Path | None, location: Location) -> tuple[Path, str | None]:
         raise UsageError(f"there is no file or folder '{path}'; name a workshop's folder or a file of it")
     if path.is_dir():
         return replace(location, workshop=path).find_workshop(), None
-    from llm_do_temporal.definitions.workshop.workshop import find_workshop
+    from llm_do_temporal.definitions.workshop import find_workshop
 
     folder = find_workshop(path.parent)
     return folder, path.resolve().relative_to(folder).as_posix()

@@ -14,8 +14,7 @@ async def lsp() -> None:
     """
     leave_when_told()
     check_packages("the Language Server Protocol", "lsp", "pygls")
-    from llm_do_temporal.doors.lsp.server import DefinitionServer
-    from llm_do_temporal.doors.lsp.transport import serve
+    from llm_do_temporal.doors.lsp.server import DefinitionServer, serve
 
     begin_pipes("an editor")
     await serve(DefinitionServer())

@@ -84,7 +84,7 @@ def _service(session: Session) -> DoorService:
 
 
 def _page(session: Session) -> str | None:
-    from llm_do_temporal.definitions.workshop.workshop import WorkshopConfig, load_workshop, page_address
+    from llm_do_temporal.definitions.workshop import WorkshopConfig, load_workshop, page_address
 
     config = WorkshopConfig() if session.workshop is None else load_workshop(session.workshop).config
     return page_address(config, os.environ)

@@ -82,8 +82,8 @@ async def _serve(
 
 def _channel(workshop: Path, flag: str | None) -> tuple[str, str | None]:
     """Return the channel, and the address of the web page where one is known. Raises UsageError, DefinitionError."""
-    from llm_do_temporal.definitions.workshop.slack_settings import check_channel
-    from llm_do_temporal.definitions.workshop.workshop import load_workshop, page_address
+    from llm_do_temporal.definitions.keys.files import check_channel
+    from llm_do_temporal.definitions.workshop import load_workshop, page_address
 
     config = load_workshop(workshop).config
     channel = flag or config.slack.channel

@@ -167,7 +167,7 @@ def _file_of(session: Session, worker: str, typed: Path) -> Path:
 
 def _files_of(session: Session, file: Path) -> tuple[Path, ...]:
     """Return the files that define the worker of `file`."""
-    from llm_do_temporal.definitions.registry.worker_files import worker_files
+    from llm_do_temporal.definitions.registry.registry import worker_files
     from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 
     path = file.resolve()

@@ -1,18 +1,18 @@
-"""Workshop: a folder with `workshop.yaml`, and the settings that a run takes from it."""
+"""Workshop: a folder with `workshop.yaml`, the settings that a run takes from it, and entries put into it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
-from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
+from llm_do_temporal.definitions.yaml.documents import Document, Problem, parse_yaml, raise_first, validate
+from llm_do_temporal.definitions.yaml.edits import ListPlace
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
-from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.environment import UI_URL_VARIABLE
 from llm_do_temporal.errors import SandboxRefusal, UsageError, WorkshopNotFound
 from llm_do_temporal.messages.definitions import RunSettings
@@ -203,3 +203,14 @@ def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool 
         missing = f"sandbox root '{sandbox.root}' does not exist; make the folder, or name another one"
         return None if elsewhere else missing
     return None if real.is_dir() else f"sandbox root '{sandbox.root}' is not a folder"
+
+
+_ALLOW = ListPlace(WORKSHOP_FILE, ("approvals", "allow"))
+
+
+def with_allow_entries(text: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of a `workshop.yaml` with more entries at the end of `approvals: allow:`.
+
+    Raises UsageError where the text is no valid YAML, or is written in a way that has no place for them.
+    """
+    return _ALLOW.with_items(text, entries)

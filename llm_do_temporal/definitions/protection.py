@@ -1,4 +1,4 @@
-"""Search for the files that a workshop's definitions name, for `Protection` to hold.
+"""Protection of the files that define a workshop: no file that a worker could write is used as a definition, or run.
 
 The files are judged as they are each time, because they may change while a worker service runs; unchanged files are not
 read again. A definition with mistakes still protects every file that can be read from it.
@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
+from llm_do_temporal.definitions.keys.files import WorkshopConfig
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.definitions.workers.instructions import has_mistakes, included_files, instruction_text
 from llm_do_temporal.definitions.workers.places import (
@@ -27,13 +28,49 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.template_file import read_template
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import parse_workshop
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, places_on_the_way, read_bytes
+from llm_do_temporal.definitions.workshop import parse_workshop
+from llm_do_temporal.definitions.yaml.text_files import (
+    Unreadable,
+    check_inside,
+    label_of,
+    places_on_the_way,
+    read_bytes,
+)
 from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
 from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, matches
-from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.protection import Protection, is_always_protected
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
+
+
+def check_protected(path: Path, root: Path, what: str) -> None:
+    """Raise Unreadable where a worker could write the file, by its own path or by a link on the way to it.
+
+    `what` names the intended use in the message ("a definition", "Python").
+    """
+    if root == SHIPPED.resolve():
+        return
+    check_inside(path, root)
+    if all(is_protected(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
+        return
+    raise Unreadable(
+        f"'{label_of(path, root)}' is not used as {what}: it is, or leads to, a file that workers may write; keep what "
+        "defines apart from their files, and name it without links"
+    )
+
+
+def check_defining(place: WorkerPlace) -> None:
+    """Raise DefinitionError for a definition that workers can write, by a link or because no rule protects it."""
+    try:
+        if place.path.exists():
+            check_protected(place.path, place.root, "a definition")
+    except Unreadable as error:
+        raise DefinitionError(str(error), file=place.label) from error
+
+
+def is_protected(relative: str, root: Path) -> bool:
+    """Return whether no worker of the workshop can write the file at `relative`, a path below `root`."""
+    return is_always_protected(relative) or protection_of(root).protects(relative)
+
 
 MAX_LOOKED_AT = 50_000
 """Files below a folder among which templates are looked for. The `allow` lists of templates past it are not seen; a

@@ -1,1 +1,0 @@
-"""Protection of the files that define a workshop, so that no worker may write them."""

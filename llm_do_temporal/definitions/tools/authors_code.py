@@ -1,0 +1,453 @@
+"""Other people's code that runs in this process: its loading, and what it may not do to the process.
+
+A file becomes a module per content, and a mistake of its author a DefinitionError. Such code cannot end the process by
+the functions of `os`: that fails its call alone. What it writes to the standard streams is bounded for each call. It
+cannot lower limits of resources for good, and settings that it changes are put back when it has ended, as the code of
+several calls runs in one process. None of this holds in a process that the code has forked, or in a thread of its own
+that does not know the call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import hashlib
+import importlib
+import locale
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from llm_do_temporal.definitions.tools.python_functions import message_of
+from llm_do_temporal.definitions.tools.python_sources import PythonFile, importable, is_lasting, is_workshops
+from llm_do_temporal.definitions.yaml.text_files import label_of
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages.sizes import MAX_LOGGED_CHARS
+
+_ENDING = ("_exit", "abort", "execv", "execve")
+"""Functions of `os` that end the process, or put another program in its place."""
+_STREAMS = (1, 2)
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Call:
+    """A call, and how much of its output was kept and left out, in characters or bytes."""
+
+    process: int
+    kept: int = 0
+    left_out: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def shortened(self, data: Any) -> Any:
+        """Return as much of a text, or of bytes, as this call may still write; a line that is cut ends there."""
+        with self._lock:
+            some = data[: MAX_LOGGED_CHARS - self.kept]
+            self.kept += len(some)
+            self.left_out += len(data) - len(some)
+        cut = bool(some) and len(some) < len(data)
+        return some + (b"\n" if isinstance(data, bytes) else "\n") if cut else some
+
+
+_call: ContextVar[_Call | None] = ContextVar("llm_do_authors_call", default=None)
+
+
+@contextmanager
+def authors_call() -> Generator[None]:
+    """Mark what runs in the block as one call of other people's code; a call within a call belongs to that."""
+    if _running() is not None:
+        yield
+        return
+    call = _Call(os.getpid())
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+        if call.left_out:
+            _log.warning(
+                "a function wrote more than %d characters to standard streams: %d more are left out",
+                MAX_LOGGED_CHARS,
+                call.left_out,
+            )
+
+
+@contextmanager
+def own_words() -> Generator[None]:
+    """Let the block write without a bound: its words are not those of the call."""
+    token = _call.set(None)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def bound_streams() -> None:
+    """Have the standard streams of the process take no more of a call than they may."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        for writer in (stream, getattr(stream, "buffer", None)):
+            if writer is not None and "write" not in vars(writer):
+                vars(writer)["write"] = _bounded(writer)
+
+
+def _running() -> _Call | None:
+    call = _call.get()
+    return call if call is not None and call.process == os.getpid() else None
+
+
+def _bounded(writer: Any) -> Callable[[Any], int]:
+    write, flush = writer.write, writer.flush
+
+    def write_some(data: Any) -> int:
+        call = _running()
+        if call is None or not isinstance(data, str | bytes):
+            return write(data)
+        some = call.shortened(data)
+        if some:
+            # At once: what waits in the stream would count again where it is written.
+            with own_words():
+                write(some)
+                flush()
+        return len(data)
+
+    return write_some
+
+
+def _without_end(name: str) -> Callable[..., Any]:
+    ending = getattr(os, name)
+
+    @wraps(ending)
+    def end(*arguments: Any, **named: Any) -> Any:
+        if _running() is not None:
+            raise SystemExit(f"os.{name} would end the whole process")
+        return ending(*arguments, **named)
+
+    return end
+
+
+def _with_bound(write: Callable[[int, Any], int]) -> Callable[[int, Any], int]:
+    @wraps(write)
+    def write_some(descriptor: int, data: Any, /) -> int:
+        call = _running() if descriptor in _STREAMS else None
+        if call is None:
+            return write(descriptor, data)
+        left = memoryview(call.shortened(bytes(data)))
+        while left:
+            left = left[write(descriptor, left) :]
+        return len(data)
+
+    return write_some
+
+
+def _without_hard_limit(set_limits: Callable[[int, tuple[int, int]], None]) -> Callable[[int, Any], None]:
+    @wraps(set_limits)
+    def set_some(which: int, limits: Any, /) -> None:
+        # Nobody could raise the upper one again.
+        set_limits(which, limits if _running() is None else (limits[0], resource.getrlimit(which)[1]))
+
+    return set_some
+
+
+resource.setrlimit = _without_hard_limit(resource.setrlimit)
+for _name in _ENDING:
+    setattr(os, _name, _without_end(_name))
+os.write = _with_bound(os.write)
+
+
+_Limit = tuple[Callable[[Any], object], Callable[[], Any], Any]
+"""Function that sets a limit, function that reads it, and the limit as it was."""
+_Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+"""Function that reads a setting, and function that takes what was read."""
+
+
+class ProcessState:
+    """Settings as they were before any of the code that now runs began.
+
+    A limit that was lowered is put back when the call that may have lowered it ends, everything else when no other call
+    runs: until then one of these may need what it has set. What is changed while a module is imported stays.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._before: list[tuple[Callable[[Any], object], Any]] = []
+        self._limits: list[_Limit] = []
+        self._warned = warnings.catch_warnings()
+
+    @contextmanager
+    def usable(self) -> Generator[None]:
+        """Put back limits that the code in the block lowers, and nothing else: what is set by an import stays."""
+        limits = [(write, read, read()) for read, write in _LIMITS]
+        _keep_open()
+        try:
+            with authors_call():
+                yield
+        finally:
+            _raise_again(limits)
+
+    @contextmanager
+    def kept(self) -> Generator[None]:
+        """Keep the settings of the process as they are, whatever the code in the block changes."""
+        with self._lock:
+            if not self._running:
+                self._note()
+            self._running += 1
+        watching = sys.gettrace(), sys.getprofile()
+        try:
+            with authors_call():
+                yield
+        finally:
+            _watch_as_before(*watching)
+            with self._lock:
+                self._running -= 1
+                self._put_back()
+
+    def _note(self) -> None:
+        self._before = [(write, read()) for read, write in _SETTINGS]
+        self._limits = [(write, read, read()) for read, write in _LIMITS]
+        self._warned = warnings.catch_warnings()
+        self._warned.__enter__()
+        _keep_open()
+
+    def _put_back(self) -> None:
+        _raise_again(self._limits)
+        if self._running:
+            return
+        self._warned.__exit__(None, None, None)
+        for write, before in self._before:
+            with suppress(Exception):
+                write(before)
+
+
+def _keep_open() -> None:
+    """Have nobody close the standard streams: a log line that meets a closed one fails whoever writes it."""
+    bound_streams()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, TypeError):
+            vars(stream)["close"] = stream.flush
+
+
+def _raise_again(limits: list[_Limit]) -> None:
+    for write, read, before in limits:
+        if read() < before:
+            with suppress(OSError, ValueError):
+                write(before)
+
+
+def _watch_as_before(trace: Any, profile: Any) -> None:
+    """Put back the trace function and the profile function of this thread, which other calls use after this one."""
+    if sys.gettrace() is not trace:
+        sys.settrace(trace)
+    if sys.getprofile() is not profile:
+        sys.setprofile(profile)
+
+
+def _umask() -> int | None:
+    """Return the umask; None where it cannot be read without setting it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return None
+
+
+def _folder() -> Path | None:
+    """Return the current folder; None: it is gone."""
+    with suppress(OSError):
+        return Path.cwd()
+    return None
+
+
+def _resource(which: int) -> _Setting:
+    """Return the limit of a resource of the system, with a large number for no limit."""
+
+    def read() -> int:
+        most = resource.getrlimit(which)[0]
+        return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+    def write(most: int) -> None:
+        soft = resource.RLIM_INFINITY if most == sys.maxsize else most
+        resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))
+
+    return read, write
+
+
+def _digits() -> int:
+    """Return the most digits of an integer that is read or written as text; 0, for no limit, as a large number."""
+    return sys.get_int_max_str_digits() or sys.maxsize
+
+
+def _set_digits(most: int) -> None:
+    sys.set_int_max_str_digits(0 if most == sys.maxsize else most)
+
+
+def _stack_size() -> int:
+    """Return the size of the stack of new threads. Asking for it sets it to the default."""
+    size = threading.stack_size()
+    threading.stack_size(size)
+    return size
+
+
+def _logging() -> tuple[list[logging.Handler], int, int]:
+    return list(logging.root.handlers), logging.root.level, logging.root.manager.disable
+
+
+def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
+    handlers, level, disabled = before
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    logging.disable(disabled)
+
+
+_imported: set[str] = set()
+"""Names of modules whose import has ended. To look at all modules before each call takes a millisecond."""
+
+
+def _modules() -> dict[str, ModuleType]:
+    found = dict(sys.modules)
+    for name in found.keys() - _imported:
+        if getattr(getattr(found[name], "__dict__", {}).get("__spec__"), "_initializing", True) is False:
+            _imported.add(name)
+    return found
+
+
+def _set_modules(before: dict[str, ModuleType]) -> None:
+    """Put modules back that are gone or replaced, but for those of workshops, which are imported anew at times."""
+    for name, module in before.items():
+        if sys.modules.get(name) is not module and name in _imported and not is_workshops(name):
+            sys.modules[name] = module
+
+
+def _attribute(owner: Any, name: str) -> _Setting:
+    return lambda: getattr(owner, name), lambda before: setattr(owner, name, before)
+
+
+def _entries(name: str) -> _Setting:
+    """Return the setting that is a list in `sys`: entries that are gone come back, those that are new stay.
+
+    A module adds such entries when it is imported, which a function may do, and needs them from then on.
+    """
+
+    def read() -> tuple[list[Any], list[Any]]:
+        kept = getattr(sys, name)
+        return kept, [one for one in kept if is_lasting(one)]
+
+    def write(before: tuple[list[Any], list[Any]]) -> None:
+        kept, entries = before
+        now = list(getattr(sys, name) or ())
+        kept[:] = [*(one for one in entries if one not in now), *now]
+        setattr(sys, name, kept)
+
+    return read, write
+
+
+def _timer(which: int) -> _Setting:
+    return lambda: signal.getitimer(which), lambda before: signal.setitimer(which, *before)
+
+
+_LIMITS: list[_Setting] = [
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    *(_resource(which) for name, which in vars(resource).items() if name.startswith("RLIMIT_")),
+    (_digits, _set_digits),
+]
+_SETTINGS: list[_Setting] = [
+    (lambda: dict(builtins.__dict__), builtins.__dict__.update),
+    (_modules, _set_modules),
+    *_LIMITS,
+    (_folder, lambda folder: folder and os.chdir(folder)),
+    (_umask, lambda umask: None if umask is None else os.umask(umask)),
+    (lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
+    (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    (sys.getswitchinterval, sys.setswitchinterval),
+    (gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()),
+    (_stack_size, threading.stack_size),
+    *(_attribute(sys, name) for name in ("stdin", "stdout", "stderr", "excepthook", "unraisablehook")),
+    _attribute(threading, "excepthook"),
+    *(_entries(name) for name in ("path", "path_hooks", "meta_path")),
+    *(_timer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)),
+    (threading.gettrace, threading.settrace),
+    (threading.getprofile, threading.setprofile),
+    (_logging, _set_logging),
+]
+PROCESS_STATE = ProcessState()
+
+
+_IMPORTS: dict[str, threading.RLock] = {}
+"""A lock for each module: an import that takes long holds up those alone who want the same one."""
+
+
+def load_python(file: PythonFile, digest: str = "") -> ModuleType:
+    """Return the file as a module. Raises DefinitionError with the last line of the author's that ran.
+
+    There is a module for each `digest`, which is that of the file's content by default: an edited file is loaded anew,
+    and users of the old module keep that.
+    """
+    digest = hashlib.sha256(f"{file.path}\0{digest or file.sha256}".encode()).hexdigest()
+    name = f"_llm_do_author_{digest}"
+    with _IMPORTS.setdefault(name, threading.RLock()):
+        if name in sys.modules:
+            return sys.modules[name]
+        module = ModuleType(name)
+        module.__file__ = str(file.path)
+        with authors_code(file.path, file.root), importable(file.root):
+            sys.modules[name] = module  # pydantic looks there for the names in annotations
+            try:
+                exec(compile(file.text, str(file.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the author's own code
+            except BaseException:
+                del sys.modules[name]
+                raise
+        return module
+
+
+def import_python(name: str, *, root: Path) -> ModuleType:
+    """Import a module, the workshop's own included. Raises ModuleNotFoundError or DefinitionError."""
+    with authors_code(None, root, passing=(ModuleNotFoundError,)), importable(root):
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+
+@contextmanager
+def authors_code(path: Path | None, root: Path, *, passing: tuple[type[Exception], ...] = ()) -> Generator[None]:
+    """Turn an exception of the author's code into a DefinitionError with the last line of theirs that ran.
+
+    Exceptions in `passing` are left alone, and Ctrl-C, which arrives in the main thread; `path` is the file to name
+    where no line of theirs ran.
+    """
+    try:
+        with PROCESS_STATE.usable():
+            yield
+    except (DefinitionError, *passing):
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        file, line = _raised_at(error, root)
+        file = file or (None if path is None else label_of(path, root))
+        words = message_of(error).replace(f"{root}/", "").split("\n")[0][:300]
+        raise DefinitionError(f"{type(error).__name__}: {words}", file=file, line=line) from error
+
+
+def _raised_at(error: BaseException, root: Path) -> tuple[str | None, int | None]:
+    found: tuple[str | None, int | None] = (None, None)
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if Path(name).is_relative_to(root):
+            found = label_of(Path(name), root), trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(root):
+        found = label_of(Path(error.filename), root), error.lineno
+    return found

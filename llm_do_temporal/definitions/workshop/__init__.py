@@ -1,1 +1,0 @@
-"""Workshops: the keys of `workshop.yaml`, and the settings that a run takes from it."""
