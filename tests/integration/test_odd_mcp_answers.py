@@ -19,7 +19,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities import external_answers
 from llm_do_temporal.activities.external import ExternalActivities
-from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToolset, McpServer
+from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToolset, McpServer, ToolCaller
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
 from tests.support.runs.delegation import tool_results
@@ -212,6 +212,7 @@ def test_a_call_is_waited_for_as_long_as_it_may_take_and_no_longer(
             tool="odd",
             args={"wait": str(tmp_path)},
             model="m",
+            caller=ToolCaller(call="1", run="r", path="main", worker="main", depth=0, max_depth=0),
             limit_seconds=limit,
         )
         activities: Any = ExternalActivities(tmp_path, cast("Any", None))

@@ -15,11 +15,10 @@ from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer
-from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.storage.blobs import LocalBlobStore, Readable, blob_folder
 from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
-from tests.support.workshops.layered import EDITOR, MemoryBlobs
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
 
 Attach = Callable[..., tuple[Attachment, ...]]
 
@@ -172,7 +171,7 @@ class Desk:
         contents = LayerContents(self.blobs)
         self._activities = AttachmentActivities(workshop, self.blobs)
         with base_files(workshop) as base:
-            draft = LayerDraft(NO_LAYER, base, EDITOR)
+            draft = PlayedDraft(NO_LAYER, base, EDITOR)
             self.deck = contents.keep(b"%PDF-1.7 new", "decks/new.pdf")
             draft.write("decks/new.pdf", self.deck, 0o600)
             draft.write("decks/empty.pdf", contents.keep(b"", "decks/empty.pdf"))
@@ -246,6 +245,7 @@ def test_what_was_meant_is_looked_for_among_the_files_of_the_layer(desk: Desk) -
 
 
 def test_sizes_are_known_without_the_bytes(desk: Desk) -> None:
+    assert desk.deck.blob is not None
     del desk.blobs.blobs[desk.deck.blob]
     asked = FindFilesInput(files=(AttachedFile(mount=WHOLE.mounts[0], relative="link.pdf", path="/link.pdf"),))
     layered = asked.model_copy(update={"layer": desk.layer})

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from llm_do_temporal.activities.evaluations import _case, python_score
+from llm_do_temporal.activities.evaluations import (
+    _case,  # pyright: ignore[reportPrivateUsage] - what a function is given
+    python_score,
+)
 from llm_do_temporal.client.evaluations.start import functions_of
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.definitions.evaluations.keys import CaseKeys
