@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -129,11 +129,13 @@ def defines(place: Place) -> bool:
     return Protection(shared=(place.mount.base,)).protects(join(place.mount.root, place.relative))
 
 
+@lru_cache(maxsize=4096)
 def is_always_protected(path: str) -> bool:
     """Return whether the file at `path` is protected in every workshop, whatever its definitions name."""
     return Protection(shared=PurePosixPath(path).parts[:1]).protects(path)
 
 
+@lru_cache(maxsize=4096)
 def folded(path: str) -> tuple[str, ...]:
     """Return the parts of a path in the form in which they are compared; none for the workshop's own folder."""
     return tuple(
