@@ -23,7 +23,7 @@ TYPED = {"sec-fetch-site": "none"}
 """Header of an address that a person has typed: a link of another page would be asked about first."""
 TIMES = 5
 LIMIT_SECONDS = 2.0
-STALL_SECONDS = 45
+STALL_SECONDS = 180
 
 
 async def measure(quick: bool) -> list[Row]:
