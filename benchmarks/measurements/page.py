@@ -24,6 +24,7 @@ TYPED = {"sec-fetch-site": "none"}
 TIMES = 5
 LIMIT_SECONDS = 2.0
 STALL_SECONDS = 180
+"""Hundreds of invocations that begin at once ask no model for long."""
 
 
 async def measure(quick: bool) -> list[Row]:

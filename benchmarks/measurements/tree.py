@@ -16,7 +16,7 @@ from benchmarks.stage import ON_TEMPORAL, Stage, stage
 from benchmarks.table import Row, Value, at_most
 
 STALL_SECONDS = 180
-"""One workflow that holds the whole tree may be silent for long; so are hundreds that begin at once on a slow processor."""
+"""Hundreds of invocations that begin at once, and one workflow that holds the whole tree, ask no model for long."""
 
 
 async def measure(quick: bool) -> list[Row]:
