@@ -230,9 +230,9 @@ class ItemLines:
 
 
 def _ends() -> frozenset[str]:
-    from llm_do_temporal.client.views.run_view import RUN_ENDS as ENDS
+    from llm_do_temporal.client.views.run_view import RUN_ENDS
 
-    return ENDS
+    return RUN_ENDS
 
 
 def _error_json(error: LlmDoError) -> dict[str, Any]:

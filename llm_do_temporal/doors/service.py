@@ -28,8 +28,7 @@ from llm_do_temporal.client.question_document import QuestionDocument, document_
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.pending_work import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
-from llm_do_temporal.client.views.run_view import RUN_ENDS as ENDS
-from llm_do_temporal.client.views.run_view import event_json
+from llm_do_temporal.client.views.run_view import RUN_ENDS, event_json
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.desk.state import check_answer
@@ -260,7 +259,7 @@ class DoorService:
         number = 0
         async with aclosing(self.client.events(run, follow=True)) as events:
             async for event in events:
-                if event.type in ENDS:
+                if event.type in RUN_ENDS:
                     continue
                 number += 1
                 if number > after:
@@ -269,7 +268,7 @@ class DoorService:
     async def count_events(self, who: Principal, run: str) -> int:
         """Return the number of the run's events so far."""
         await self.readable(who, run)
-        return len([event async for event in self.client.events(run) if event.type not in ENDS])
+        return len([event async for event in self.client.events(run) if event.type not in RUN_ENDS])
 
     async def live_text(self, who: Principal, run: str) -> Tail | None:
         """Return the end of what the model of the run's entry worker is writing; None where none is, or may be told."""

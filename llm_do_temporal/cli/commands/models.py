@@ -70,7 +70,6 @@ def _known() -> list[str]:
     """Return the names of all known models. Loads Pydantic AI, which takes a second or two."""
     from pydantic_ai.models import known_model_names
 
-    from llm_do_temporal.policy.models import OFFLINE_MODELS
-    from llm_do_temporal.policy.models import OFFLINE_PROVIDER as OFFLINE
+    from llm_do_temporal.policy.models import OFFLINE_MODELS, OFFLINE_PROVIDER
 
-    return sorted({*known_model_names(), *(f"{OFFLINE}:{name}" for name in OFFLINE_MODELS)})
+    return sorted({*known_model_names(), *(f"{OFFLINE_PROVIDER}:{name}" for name in OFFLINE_MODELS)})

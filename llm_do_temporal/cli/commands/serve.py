@@ -244,8 +244,7 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
 
 
 def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:
-    from llm_do_temporal.client.embedded.server import logins_in_words as named
-    from llm_do_temporal.client.embedded.server import other_logins
+    from llm_do_temporal.client.embedded.server import logins_in_words, other_logins
 
     say(f"workshop      {workshop}")
     if page is not None:
@@ -254,7 +253,9 @@ def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewh
     say(f"Temporal UI   {info.ui or 'not shown; --temporal-ui shows it'}")
     say(f"logs          {workshop / '.llm-do'}/service.log and server.log")
     others = other_logins()
-    who = f"every account of this machine ({named(others)})" if others else "whoever can log in to this machine"
+    who = (
+        f"every account of this machine ({logins_in_words(others)})" if others else "whoever can log in to this machine"
+    )
     say(f"note: {info.address} asks nobody who they are: {who} can start, read and approve runs there")
     if elsewhere:
         say("note: TEMPORAL_ADDRESS or a profile names another server, and commands will use that one")

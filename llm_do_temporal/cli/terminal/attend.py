@@ -34,8 +34,7 @@ from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.embedded.server import host_failure, running_host
-from llm_do_temporal.client.views.follower import EventSequence as Sequence
-from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.follower import EventSequence, Follower
 from llm_do_temporal.client.views.items import COLUMNS, failed_items, item_rows, progress_of, with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
@@ -164,7 +163,7 @@ class _RunSession:
         self.recorder.begin(session)
         follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
         self._view = follower.view
-        news, sequence = asyncio.Event(), Sequence(session.client.temporal, follower)
+        news, sequence = asyncio.Event(), EventSequence(session.client.temporal, follower)
         pump = asyncio.create_task(self._pump(follower, sequence, news))
         front = asyncio.create_task(self._front(session, follower.view, news))
         troubles = asyncio.create_task(self._note_troubles(session, follower.view))
@@ -188,7 +187,7 @@ class _RunSession:
             await self.recorder.catch_up(session)
         return await self._ended(session, follower.view)
 
-    async def _pump(self, follower: Follower, sequence: Sequence, news: asyncio.Event) -> None:
+    async def _pump(self, follower: Follower, sequence: EventSequence, news: asyncio.Event) -> None:
         events = follower.events()
         while True:
             patience = None if follower.view.status == "running" else SETTLE_SECONDS
@@ -205,7 +204,7 @@ class _RunSession:
             self._work.tell(follower.view)
             news.set()
 
-    async def _keep_telling(self, sequence: Sequence) -> None:
+    async def _keep_telling(self, sequence: EventSequence) -> None:
         """Print events as soon as their places are settled."""
         for lines in self._both:
             lines.begin_reading()

@@ -24,8 +24,7 @@ from llm_do_temporal.definitions.yaml.edits import Role
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
-from llm_do_temporal.policy.models import OFFLINE_MODELS, PROVIDERS
-from llm_do_temporal.policy.models import OFFLINE_PROVIDER as OFFLINE
+from llm_do_temporal.policy.models import OFFLINE_MODELS, OFFLINE_PROVIDER, PROVIDERS
 
 NameKind = Literal["worker", "model", "capability", "function", "class"]
 Pattern = tuple[str, ...]
@@ -140,7 +139,7 @@ class WorkshopNames:
         provider, colon, _ = word.partition(":")
         if not colon:
             return [*aliases, *(f"{one}:" for one in sorted(PROVIDERS)), *_offline()]
-        return [*aliases, *(_offline() if provider == OFFLINE else listed_models(provider))]
+        return [*aliases, *(_offline() if provider == OFFLINE_PROVIDER else listed_models(provider))]
 
     @cached_property
     def capabilities(self) -> list[str]:
@@ -201,4 +200,4 @@ def python_names(path: Path, root: Path, kind: type[ast.ClassDef] | type[ast.Fun
 
 
 def _offline() -> list[str]:
-    return [f"{OFFLINE}:{name}" for name in OFFLINE_MODELS]
+    return [f"{OFFLINE_PROVIDER}:{name}" for name in OFFLINE_MODELS]

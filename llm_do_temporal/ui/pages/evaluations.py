@@ -19,8 +19,6 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.experiments.evaluations import ExperimentRecord
 from llm_do_temporal.policy.evaluations.comparison import MetricComparison
 from llm_do_temporal.policy.evaluations.run_ids import case_in_id
-from llm_do_temporal.ui.content import graphics as columns
-from llm_do_temporal.ui.content import graphics as points
 from llm_do_temporal.ui.content.evaluations import (
     beginning,
     case_rows,
@@ -31,7 +29,7 @@ from llm_do_temporal.ui.content.evaluations import (
     shown_repeats,
     value_text,
 )
-from llm_do_temporal.ui.content.graphics import DeltaPlot, delta_plot
+from llm_do_temporal.ui.content.graphics import HEIGHT, WIDTH, DeltaPlot, delta_plot
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import comparison_address
 from llm_do_temporal.ui.requests import client_of, error_page, page_number, see_other
@@ -50,7 +48,7 @@ async def show_experiments(request: Request) -> Response:
         name=name,
         value_text=value_text,
         address_of=address_of,
-        plot_size=(points.WIDTH, points.HEIGHT),
+        plot_size=(WIDTH, HEIGHT),
     )
 
 
@@ -80,7 +78,7 @@ async def show_experiment(request: Request) -> Response:
         rows=case_rows(record, shown, [metric.name for metric in metrics]),
         page=number,
         pages=-(-len(record.spec.cases) // CASES_OF_A_PAGE),
-        plot_size=(columns.WIDTH, columns.HEIGHT),
+        plot_size=(WIDTH, HEIGHT),
     )
 
 
@@ -142,7 +140,7 @@ async def show_comparison(request: Request) -> Response:
         compared=compared,
         sides=[(letter, listing, address_of(listing)) for letter, listing in zip("AB", listings, strict=True)],
         plots={metric.metric: _plot(metric) for metric in compared.comparison.metrics if _is_drawn(metric)},
-        plot_size=(points.WIDTH, points.HEIGHT),
+        plot_size=(WIDTH, HEIGHT),
         value_text=value_text,
         change_text=change_text,
         beginning=beginning,

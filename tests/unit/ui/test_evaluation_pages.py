@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.evaluations.experiments import Experiment, ExperimentListing
-from llm_do_temporal.ui.pages import evaluations as comparison
-from llm_do_temporal.ui.pages import evaluations as experiments
+from llm_do_temporal.ui.pages import evaluations as pages
 from tests.support.people.browser import Page
 from tests.support.people.signed_in import BASE, browser_with
 from tests.unit.client.evaluations.example_records import BEGAN, example_listing, example_record
@@ -39,9 +38,8 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[ExperimentListing]:
     async def read(_: Any, listing: ExperimentListing) -> Experiment:
         return Experiment(listing, RECORDS[listing.workflow])
 
-    monkeypatch.setattr(experiments, "list_experiments", listed)
-    monkeypatch.setattr(experiments, "read_listed", read)
-    monkeypatch.setattr(comparison, "read_listed", read)
+    monkeypatch.setattr(pages, "list_experiments", listed)
+    monkeypatch.setattr(pages, "read_listed", read)
     return found
 
 
