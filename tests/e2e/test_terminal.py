@@ -83,7 +83,7 @@ def test_a_call_is_changed_in_an_editor_by_a_command(shop: Desk, tmp_path: Path)
         terminal.command("modify", "four", "a1", EDITOR=editor)
         terminal.see("+- keep the boat", "approve with this change? [y/N]")
         terminal.type("y")
-        terminal.see("changed: a1 of main", "exit 0")
+        terminal.see("changed and approved: a1 of main", "exit 0")
     shop.type("result", "four")
     assert "keep the boat" in (shop.workshop / "files/notes.md").read_text()
     assert "--args" in shop.type("modify", "four", "a1", code=2).stderr

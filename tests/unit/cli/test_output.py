@@ -129,7 +129,7 @@ def test_events_are_numbered_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_end_of_the_run_is_left_to_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = EventLines(enabled=True)
-    for status in ("completed", "failed", "cancelled", "terminated", "timed out"):
+    for status in ("completed", "failed", "cancelled", "terminated", "timed_out"):
         lines.tell(event(f"run.{status}", path=""))
     assert printed(capsys) == []
 

@@ -14,6 +14,7 @@ from pydantic_ai.providers import infer_provider_class
 
 from llm_do_temporal.errors import ModelRefusal, UsageError
 from llm_do_temporal.offline.plain import PLAIN
+from llm_do_temporal.policy.key_shapes import looks_like_key
 from llm_do_temporal.policy.models import (
     NOTHING_TO_PAY,
     OFFLINE_MODELS,
@@ -31,7 +32,6 @@ from llm_do_temporal.policy.models import (
     has_batches,
     is_full_name,
     label,
-    looks_like_key,
     merged_settings,
     model_doubt,
     next_look,

@@ -21,7 +21,7 @@ VIOLATIONS = [
     ("layers", "worker_service", "llm_do_temporal.cli"),
     ("workflows-rooms", "llm_do_temporal.workflows.runtime", "llm_do_temporal.workflows.tools"),
     ("workflows-rooms", "llm_do_temporal.workflows.tools", "llm_do_temporal.workflows.invocation"),
-    ("client-rooms", "llm_do_temporal.client.connection", "llm_do_temporal.client.views"),
+    ("client-rooms", "llm_do_temporal.client.history", "llm_do_temporal.client.views"),
     ("cli-rooms", "llm_do_temporal.cli.terminal", "llm_do_temporal.cli.commands"),
     ("doors-rooms", "llm_do_temporal.doors.acp", "llm_do_temporal.doors.mcp"),
     ("doors-rooms", "llm_do_temporal.doors.principal", "llm_do_temporal.doors.service"),
