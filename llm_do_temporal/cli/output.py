@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
-from llm_do_temporal.policy.models import cut_words
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:

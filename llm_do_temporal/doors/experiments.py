@@ -34,11 +34,11 @@ from llm_do_temporal.doors.values import RequestBody, ResponseValue
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.experiments.evaluations import CaseResult, MetricFigures
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.evaluations.comparison import Comparison
 from llm_do_temporal.policy.evaluations.facts import CaseError, CaseUsage
 from llm_do_temporal.policy.evaluations.figures import ThresholdVerdict
 from llm_do_temporal.policy.evaluations.spec import MAX_REPEATS, EvaluationSpec
-from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]

@@ -21,7 +21,7 @@ from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.models import CutReason, cut_reason
+from llm_do_temporal.policy.cuts import CutReason, cut_reason
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.json_values import read_json
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.models import CutReason
 
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500

@@ -26,11 +26,11 @@ from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Dimension, Limits
+from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.policy.layers.layer import CarriedLayer
-from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.notifications import NotifySettings
 
 

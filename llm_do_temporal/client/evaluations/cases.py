@@ -24,11 +24,11 @@ from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
+from llm_do_temporal.policy.cuts import cut_reason
 from llm_do_temporal.policy.evaluations.facts import CaseCall, CaseError, CaseFacts, CaseFile, CaseUsage, Outcome
 from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
 from llm_do_temporal.policy.layers.changes import changes_of
 from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerNode, NodeKind
-from llm_do_temporal.policy.models import cut_reason
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore
 

@@ -37,9 +37,9 @@ from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, HoldNews, UndoNews, WriteFileInput
 from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
+from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import WORKSHOP, Place, check_readable
-from llm_do_temporal.policy.models import cut_reason, cut_words
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from llm_do_temporal.client.evaluations.experiments import ExperimentListing
 from llm_do_temporal.messages.experiments.evaluations import CaseResult, ExperimentRecord, MetricFigures
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.evaluations.facts import CaseFile, CaseScore
 from llm_do_temporal.policy.evaluations.figures import Figures, MetricKind, case_means, figures, scores_by_metric
 from llm_do_temporal.policy.evaluations.spec import EvaluationCase
-from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.ui.content.graphics import Column, PlottedValue, PointPlot, columns, point_plot, spread
 
 MOST_POINTS = 40

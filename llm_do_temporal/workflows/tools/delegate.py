@@ -23,11 +23,12 @@ from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import limited_by
+from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
 from llm_do_temporal.policy.identity import SeenFile, digest_of
-from llm_do_temporal.policy.models import cut_words, resolve_model
+from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
