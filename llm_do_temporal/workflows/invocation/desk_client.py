@@ -24,7 +24,6 @@ from llm_do_temporal.messages.approvals import (
 from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Terms
-from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
 from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
@@ -105,7 +104,6 @@ class DeskClient:
             surroundings=question.surroundings,
             allowed=question.allowed,
             again=question.again,
-            identity_version=IDENTITY_VERSION,
             model=self._models.shown,
             generated=is_generated(invocation.worker),
             item=invocation.item,

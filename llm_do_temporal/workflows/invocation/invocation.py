@@ -230,7 +230,7 @@ class Invocation:
             self._saved = origin.saved.plus(self._saved)
         self._cut = cut_reason(response.finish_reason)
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
-        self._slips.take(response, {*self._dispatch.tools, OUTPUT_TOOL})
+        self._slips.take(response)
 
     def check_slips(self) -> None:
         """See RunningInvocation."""

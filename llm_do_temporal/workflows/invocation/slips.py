@@ -5,7 +5,6 @@ A call that stays wrong fails, and the model goes on. An invocation ends only wh
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any, cast
 
 from pydantic_ai import RunContext, ToolFailed
@@ -45,7 +44,7 @@ class Slips:
                 next_step="See the answers with `show`, and choose another model or describe the tools otherwise.",
             )
 
-    def take(self, response: ModelResponse, known: Container[str]) -> None:
+    def take(self, response: ModelResponse) -> None:
         """Take in the next answer. Raises ModelFailed where it and those before it were cut within a call."""
         self._called = bool(response.tool_calls)
         self._cut = self._cut + 1 if any(is_cut(call) for call in response.tool_calls) else 0

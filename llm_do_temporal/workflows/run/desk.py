@@ -209,8 +209,7 @@ class RunDesk:
 
     def take_signal(self, decision: Decision) -> None:
         """Take a decision that comes as a signal. Raises DecisionRefused where it cannot be taken."""
-        changes = decision.args is not None
-        steps = self._signal_steps.of_this_task() if changes else None
+        steps = self._signal_steps.of_this_task()
         self._take(with_decision(self._state, decision, door="signal", now=workflow.now(), steps=steps))
 
     def _take(self, taken: tuple[DeskState, list[Approval]]) -> Approval:
