@@ -116,6 +116,10 @@ class Location:
         return f"{PROGRAM} {words}{self.as_flags()}"
 
 
+Json = Annotated[bool, Parameter(name="--json")]
+"""Flag of the commands that print JSON instead of text."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Several:

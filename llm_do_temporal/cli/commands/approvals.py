@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
 from llm_do_temporal.cli.groups import list_groups, nothing_waits_lines
-from llm_do_temporal.cli.options import Location, Several, check_digest, check_limit, read_json_object
+from llm_do_temporal.cli.options import Json, Location, Several, check_digest, check_limit, read_json_object
 from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
@@ -35,7 +35,7 @@ async def approvals(
     kinds: Annotated[bool, Parameter(name="--kinds")] = False,
     limit: int | None = None,
     group: Annotated[bool, Parameter(negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List what waits for a person, the oldest first.

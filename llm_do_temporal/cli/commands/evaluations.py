@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import ItemsFailed, RunCancelled, RunFailed, UsageError
 from llm_do_temporal.login import login_name
@@ -221,7 +221,7 @@ def _exit_code(record: ExperimentRecord) -> int:
 
 async def list_evaluations(
     *,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List the experiments that the server knows, the newest first.
@@ -266,7 +266,7 @@ async def show_evaluation(
     experiment: str,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Show an experiment: its figures, its thresholds, and what went wrong.
@@ -300,7 +300,7 @@ async def compare(
     *,
     worst: int = 5,
     fail_if_worse: bool = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     output_format: Annotated[Literal["text", "markdown"], Parameter(name="--format")] = "text",
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from llm_do_temporal.cli.options import Location, read_duration_flag
+from llm_do_temporal.cli.options import Json, Location, read_duration_flag
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError
 
@@ -22,7 +20,7 @@ async def gc(
     *,
     dry_run: bool = False,
     older_than: str = "1h",
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Remove blobs (attached files, changes, long outputs, big values) that no run of the server needs any more.

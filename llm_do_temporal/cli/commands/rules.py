@@ -6,11 +6,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from llm_do_temporal.cli.options import Location, read_duration_flag
+from llm_do_temporal.cli.options import Json, Location, read_duration_flag
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import UsageError
 
@@ -41,7 +39,7 @@ async def suggest(
     since: str = "30d",
     min_runs: int = 3,
     min_days: int = 2,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Propose rules that would have answered what people approved again and again, as a diff of workshop.yaml.
@@ -114,7 +112,7 @@ async def try_rules(
     *,
     add: list[str] | None = None,
     since: str = "30d",
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Try rules on past calls. Nothing is asked, changed or run.

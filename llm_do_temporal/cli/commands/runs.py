@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.gc import check_one_server
-from llm_do_temporal.cli.options import Location, check_limit
+from llm_do_temporal.cli.options import Json, Location, check_limit
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
@@ -45,7 +45,7 @@ async def list_runs(
     evaluations: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 50,
     cost: Annotated[bool, Parameter(negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List runs, the open ones first, then those that ended last.
@@ -207,7 +207,7 @@ async def show(
     /,
     *,
     cost: bool = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Show a run: its task, tree, result, files and cost, and every approval with who, when and what.

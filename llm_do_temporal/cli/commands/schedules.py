@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 
 from llm_do_temporal.cli.commands.batch import NO_BATCH, BatchFlags
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, prepare_start, read_params
-from llm_do_temporal.cli.options import Location, read_duration_flag
+from llm_do_temporal.cli.options import Json, Location, read_duration_flag
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import ahead, print_table
 from llm_do_temporal.cli.text import say, visible_line
@@ -132,7 +132,6 @@ def moment(text: str, flag: str, now: datetime) -> datetime:
     return found
 
 
-Json = Annotated[bool, Parameter(name="--json", negative="")]
 _Name = Annotated[str, Parameter(help="Name of the schedule.")]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.ui import announce_page, api_of
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.text import PROGRAM, say
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.signals import hold_back, leave_when_told
@@ -111,7 +111,7 @@ def worker(
 async def migrate_check(
     *,
     task_queue: str | None = None,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Replay every open run of the namespace against the installed code, and list what would not go on with it.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import print_table
 from llm_do_temporal.cli.text import say
@@ -43,7 +43,7 @@ def create_token(
 
 def list_tokens(
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List who may use the doors for programs, HTTP and MCP, and what for. Tokens themselves are not kept.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 
 
 async def diff(
@@ -15,7 +15,7 @@ async def diff(
     /,
     *,
     exit_code: Annotated[bool, Parameter(name="--exit-code", negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Show where two runs part first, and what came of it: answers, files, turns, cost, side by side.

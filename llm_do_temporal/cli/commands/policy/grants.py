@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
@@ -23,7 +23,7 @@ async def grants(
     run: str,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List the remembered decisions and granted kinds of a run.

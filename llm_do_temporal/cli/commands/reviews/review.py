@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts, with_edited
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.tables import width_of
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, is_seen, last_shown, note_shown
 from llm_do_temporal.cli.text import name_line, say, visible_block, visible_line
@@ -38,7 +38,7 @@ async def review(
     *,
     diff: Annotated[bool, Parameter(name="--diff")] = False,
     why: Annotated[bool, Parameter(name="--why")] = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     section: str | None = None,
     approval: Annotated[str | None, Parameter(name="--id")] = None,
     digest: str | None = None,
