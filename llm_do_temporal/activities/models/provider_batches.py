@@ -283,8 +283,8 @@ class AbandonedBatches:
                 requests = watched.batch.request_count  # 0 where the provider does not say
                 if not requests or len(watched.turns) < requests or await _any_waits(client, watched):
                     continue
-                self._watched.pop(key, None)
-                await _cancel(watched)
+                if self._watched.pop(key, None) is not None:  # else it has ended while the server was asked
+                    await _cancel(watched)
 
 
 async def _any_waits(client: Client, watched: _Watched) -> bool:

@@ -4,7 +4,8 @@ or its interpreter.
 Run as a script. It reads messages of its parent from standard input, one pickle each: how to connect, then which
 activities begin and end. Each message shows that the event loop of the parent goes on. The process sends nothing while
 messages come, while the parent is stopped, and after LONGEST seconds of silence. It ends with the parent, at once.
-It loads the SDK, most of its memory, when the parent is blocked for the first time.
+It loads the SDK, most of its memory, when the first activity begins that may block: on a busy machine that takes
+longer than the server waits for a heartbeat.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Parent:
         """The namespace, and the pickled arguments for the connection, whose classes are the SDK's."""
         self.activities: dict[bytes, tuple[bytes, ...]] = {}
         """Details of the last heartbeat, as encoded payloads, by the task token of the activity."""
+        self.may_block = False
+        """Whether an activity has begun that runs other people's code."""
         self._heard = time.monotonic()
 
     def listen(self) -> None:
@@ -54,6 +57,8 @@ class Parent:
                 self.connection = namespace, arguments
             case ("begin", token, details):
                 self.activities[token] = details
+            case ("may block",):
+                self.may_block = True
             case ("end", token):
                 self.activities.pop(token, None)
             case _:
@@ -89,7 +94,7 @@ def is_stopped(process: int) -> bool:
 
 
 async def beat(parent: Parent) -> None:
-    """Send heartbeats whenever the parent needs them, until this process ends."""
+    """Load the SDK, and send heartbeats whenever the parent needs them, until this process ends."""
     import asyncio
     from datetime import timedelta
 
@@ -131,7 +136,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # the parent still finishes what is under way
     parent = Parent(os.getppid())
     threading.Thread(target=parent.listen, daemon=True).start()
-    while not parent.needs_heartbeats():
+    while not parent.may_block and not parent.needs_heartbeats():
         time.sleep(_LOOK_SECONDS)
     import asyncio
 

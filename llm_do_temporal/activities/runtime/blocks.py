@@ -36,6 +36,7 @@ _REMEMBERED_SECONDS = 30.0
 _BEATER = Path(__file__).with_name("beater.py")
 _NOT_SENT = ("runtime", "lazy", "payload_limits")
 _PIPE_BYTES = 1 << 20
+_MAY_BLOCK = ("may block",)
 _CALM_SECONDS = 5.0
 """Seconds after the first activity in which the process is started only for other people's code: a service that has
 just begun has work to take up, and needs its processors."""
@@ -54,6 +55,8 @@ class Blocks:
         self._owner = 0
         self._begun = 0.0
         self._calm_until: float | None = None
+        self._may_block = False
+        """Whether an activity has begun that runs other people's code."""
         self._activities: dict[bytes, tuple[bytes, ...]] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._ticked = time.monotonic()
@@ -64,12 +67,13 @@ class Blocks:
     def covering(self, token: bytes, details: Sequence[Payload] = (), *, may_block: bool = True) -> Generator[None]:
         """Have heartbeats of this activity sent during blocks, while the context is open.
 
-        One that may block, as it runs other people's code, has the process started at once."""
+        One that may block, as it runs other people's code, has the process started and ready at once."""
         self._note_block()
         if self._calm_until is None:
             self._calm_until = time.monotonic() + _CALM_SECONDS
-        if may_block:
-            self._calm_until = 0.0
+        if may_block and not self._may_block:
+            self._may_block, self._calm_until = True, 0.0
+            self._send(_MAY_BLOCK)
         ticking = self._ticking
         if ticking is None or ticking.done() or ticking.get_loop() is not asyncio.get_running_loop():
             self._ticking = asyncio.create_task(self._tick())
@@ -141,6 +145,8 @@ class Blocks:
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.set_blocking(descriptor, False)
         self._wrote(("connect", *self._connection))
+        if self._may_block:
+            self._wrote(_MAY_BLOCK)
         for token, details in list(self._activities.items()):
             self._wrote(("begin", token, details))
 

@@ -176,6 +176,11 @@ def _create(account: Account, kind: str, requests: dict[str, Json], **more: Any)
     return job
 
 
+def _cancel(job: Job) -> None:
+    if job.state == "running":
+        job.state = "cancelled"
+
+
 # OpenAI
 
 
@@ -223,7 +228,7 @@ def _openai_list(_on: _Handler, account: Account, _given: bytes) -> Json:
 
 
 def _openai_cancel(_on: _Handler, account: Account, _given: bytes, job: str) -> Json:
-    account.jobs[job].state = "cancelled"
+    _cancel(account.jobs[job])
     return _openai(account.jobs[job])
 
 
@@ -282,7 +287,7 @@ def _anthropic_list(on: _Handler, account: Account, _given: bytes) -> Json:
 
 
 def _anthropic_cancel(on: _Handler, account: Account, _given: bytes, job: str) -> Json:
-    account.jobs[job].state = "cancelled"
+    _cancel(account.jobs[job])
     return _anthropic(on, account.jobs[job])
 
 
@@ -340,7 +345,7 @@ def _google_list(_on: _Handler, account: Account, _given: bytes) -> Json:
 
 
 def _google_cancel(_on: _Handler, account: Account, _given: bytes, number: str) -> Json:
-    account.jobs[f"batches/{number}"].state = "cancelled"
+    _cancel(account.jobs[f"batches/{number}"])
     return {}
 
 

@@ -13,15 +13,19 @@ from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.models import Model, ModelResolutionContext
 from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
 from pydantic_ai.models.test import TestModel
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models import provider_batches as module
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.provider_batches import (
+    AbandonedBatches,
     BatchChecks,
     BatchNotSeen,
     Departures,
     NotWanted,
     Passenger,
+    WaitingTurn,
     find,
 )
 from llm_do_temporal.messages.conversation import BatchedTurn
@@ -44,6 +48,7 @@ class Provider(TestModel):
         self.most_bytes = most_bytes
         self.status = replace(BATCH)
         self.looks = self.reads = 0
+        self.cancelled: asyncio.Queue[str] = asyncio.Queue()
         self.error: Exception | None = None
 
     @property
@@ -67,6 +72,27 @@ class Provider(TestModel):
         """See Model."""
         self.reads += 1
         return [BatchResult(custom_id="a", status="expired")]
+
+    async def batch_cancel(self, batch: Batch) -> Batch:
+        """See Model."""
+        await self.cancelled.put(batch.id)
+        return batch
+
+
+class Server:
+    """A Temporal client that finds no workflow, and does something else before it says so."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = meanwhile
+
+    def get_workflow_handle(self, _workflow_id: str, *, run_id: str) -> Server:
+        """See Client."""
+        return self
+
+    async def describe(self) -> None:
+        """See WorkflowHandle."""
+        self._meanwhile()
+        raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
 
 
 def passenger(custom_id: str, group: str = "g", *, wanted: bool = True) -> Passenger:
@@ -142,6 +168,16 @@ async def test_turns_that_wait_for_one_batch_look_once_and_read_once() -> None:
         _, answers = await checks.look(provider, BATCH, timedelta(0))
         assert list(answers or ()) == ["a"]
     assert (provider.looks, provider.reads) == (2, 1)
+
+
+async def test_a_batch_that_ends_while_somebody_looks_whether_it_is_wanted_is_not_cancelled() -> None:
+    provider, abandoned = Provider(), AbandonedBatches()
+    ended, unwanted = replace(BATCH, id="ended"), replace(BATCH, id="unwanted")
+    client = cast("Client", Server(lambda: abandoned.ended(ended)))
+    for batch in (ended, unwanted):
+        abandoned.waits(client, provider, batch, "a", WaitingTurn("w", "r", "1"), SHORT)
+    assert await provider.cancelled.get() == "unwanted"
+    assert provider.cancelled.empty()
 
 
 @pytest.fixture(scope="module")
