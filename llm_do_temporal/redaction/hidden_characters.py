@@ -48,6 +48,8 @@ def hidden_marks(text: str) -> Iterator[tuple[str, bool]]:
 
 def made_visible(text: str, keep: str = "\n") -> str:
     """Return the text with every hidden character written out, but those to keep."""
+    if text.isascii() and text.isprintable():
+        return text  # most texts; the characters of others are looked at one by one
     return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in hidden_marks(text))
 
 

@@ -124,8 +124,11 @@ class ServiceSettings:
     """Parked runs leave the cache and come back in milliseconds; a large cache is mostly memory."""
     max_concurrent_activities: int = 200
     """Most activities at a time of each task queue that the process polls."""
-    max_concurrent_workflow_tasks: int = 100
-    """Most tasks of workflows at a time of each task queue; two at least, unless no workflow is cached."""
+    max_concurrent_workflow_tasks: int = 24
+    """Most tasks of workflows at a time of each task queue; two at least, unless no workflow is cached.
+
+    A task that waits here for a thread for 10 s is given out again by the server, and then done twice; one that waits
+    at the server is not. With 100, a thousand workflows that begin at once took twice as long."""
     targets: ResourceBasedTunerConfig | None = None
     """Use of memory and processors from which no more activities are begun; None: there is no such limit."""
     graceful_shutdown: timedelta = timedelta(seconds=30)

@@ -27,6 +27,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
+from operator import is_
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -306,6 +307,8 @@ def _logging() -> tuple[list[logging.Handler], int, int]:
 
 
 def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
+    if _logging() == before:
+        return  # to set a level makes all loggers forget what is enabled
     handlers, level, disabled = before
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
@@ -313,22 +316,44 @@ def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
 
 
 _imported: set[str] = set()
-"""Names of modules whose import has ended. To look at all modules before each call takes a millisecond."""
+"""Names of modules whose import has ended."""
+_noted: dict[str, ModuleType] = {}
+"""Modules as they were noted last, while no import was under way; empty: none were.
+
+To look at each of them before and after every call takes milliseconds."""
 
 
 def _modules() -> dict[str, ModuleType]:
+    global _noted
+    if _are_same(sys.modules, _noted):
+        return _noted
     found = dict(sys.modules)
+    all_noted = True
     for name in found.keys() - _imported:
-        if getattr(getattr(found[name], "__dict__", {}).get("__spec__"), "_initializing", True) is False:
+        under_way = getattr(getattr(found[name], "__dict__", {}).get("__spec__"), "_initializing", None)
+        if under_way is False:
             _imported.add(name)
+        elif under_way:
+            all_noted = False
+    _noted = found if all_noted else {}
     return found
 
 
 def _set_modules(before: dict[str, ModuleType]) -> None:
     """Put modules back that are gone or replaced, but for those of workshops, which are imported anew at times."""
+    if _are_same(sys.modules, before):
+        return
     for name, module in before.items():
         if sys.modules.get(name) is not module and name in _imported and not is_workshops(name):
             sys.modules[name] = module
+
+
+def _are_same(some: dict[str, ModuleType], others: dict[str, ModuleType]) -> bool:
+    """Return whether both are the same modules in the same order; no module's `__eq__` is called.
+
+    No other thread runs meanwhile: nothing here is Python code. Names are not looked at: that takes as long again.
+    """
+    return len(some) == len(others) and all(map(is_, some.values(), others.values()))
 
 
 def _attribute(owner: Any, name: str) -> _Setting:
