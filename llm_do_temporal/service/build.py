@@ -58,7 +58,7 @@ from llm_do_temporal.policy.queues import ROLES, Polled, Queues, Role, polled_qu
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
 from llm_do_temporal.redaction.failures import keyless
-from llm_do_temporal.service.workflow_runner import WorkflowRunner
+from llm_do_temporal.service.workflow_runner import WorkflowRunner, give_time
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
@@ -77,6 +77,7 @@ class Workers:
         self.polled = tuple(polled)
         """The task queues."""
         self.workers = tuple(workers)
+        give_time(self.workers)
         self._running = AsyncExitStack()
 
     async def run(self) -> None:

@@ -4,7 +4,9 @@ The SDK reports a workflow task that takes longer than 2 s as a deadlock, interr
 from memory, without waiting for the thread. Where a machine is so busy that our code gets no processor for that long,
 two threads would then be in one event loop: tasks that both step are lost, the workflow is never dropped, and the
 service neither gives it to another nor ends. The interruption is an exception between two bytecodes, wherever the
-thread happens to be; in a finalizer it is lost. The thread of a busy machine ends by itself: it is not interrupted.
+thread happens to be; in a finalizer it is lost. The thread of a busy machine ends by itself: it is not interrupted, and
+it has as long as the server gives it. A workflow that was dropped replays its whole history, which takes longer still:
+with 2 s a long one would never go on.
 
 Python collects garbage in whichever thread asks for memory. Finalizers of client libraries (google-genai's among them)
 give closing of connections to the event loop that runs there, which in workflow code is the workflow's.
@@ -21,18 +23,21 @@ import sys
 import threading
 import traceback
 from asyncio import Task
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
-from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowInstance, WorkflowInstanceDetails
 
 _log = logging.getLogger(__name__)
 
+TASK_SECONDS = 120
+"""Time after which a workflow task counts as one that will never end. The server gives a task that has timed out some
+times more and more time, and that is shorter."""
 PATIENCE_SECONDS = 1.5
 """Time for which dropping a workflow waits for its thread; the SDK tries again, without end, each time a little later.
-Below the 2 s after which it would take the wait itself for a deadlock and keep its thread."""
+"""
 
 
 class WorkflowRunner(UnsandboxedWorkflowRunner):
@@ -49,6 +54,14 @@ class WorkflowRunner(UnsandboxedWorkflowRunner):
         instance.create_task = _outside_collections(_going_on(instance.create_task))
         instance.get_thread_id = _not_to_be_interrupted(instance.get_thread_id)
         return instance
+
+
+def give_time(workers: Sequence[Worker]) -> None:
+    """Let workflow tasks of these workers take TASK_SECONDS, and not 2 s, which the SDK has no setting for."""
+    for worker in workers:
+        workflows: Any = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]
+        if workflows is not None:
+            workflows._deadlock_timeout_seconds = TASK_SECONDS
 
 
 class _Collection(threading.local):
@@ -90,7 +103,8 @@ def _not_to_be_interrupted(get_thread_id: Callable[[], int | None]) -> Callable[
 
     def log_thread() -> None:
         frame = sys._current_frames().get(get_thread_id() or 0)  # pyright: ignore[reportPrivateUsage]
-        _log.warning("A workflow task takes longer than 2 s. It is at:\n%s", "".join(traceback.format_stack(frame)))
+        stack = "".join(traceback.format_stack(frame))
+        _log.warning("A workflow task takes longer than %s s. It is at:\n%s", TASK_SECONDS, stack)
 
     return log_thread
 

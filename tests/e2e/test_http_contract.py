@@ -19,6 +19,7 @@ EXAMPLES = "4"
 """Requests for each kind of test of each route."""
 
 
+# One thread: `ast.parse`, which Hypothesis calls, fails at times where several of Python 3.11 call it.
 @pytest.mark.timeout(1200)
 def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_path: Path) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
@@ -45,7 +46,7 @@ def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_pat
                 "--generation-deterministic",
                 "--no-color",
             ),
-            *("--exclude-path-regex", "events$", "--request-timeout", "300", "--workers", "4"),
+            *("--exclude-path-regex", "events$", "--request-timeout", "300", "--workers", "1"),
         ],
         cwd=tmp_path,
         capture_output=True,

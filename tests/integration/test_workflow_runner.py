@@ -14,11 +14,13 @@ from temporalio import workflow
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from llm_do_temporal.service.workflow_runner import WorkflowRunner
+from llm_do_temporal.service.workflow_runner import WorkflowRunner, give_time
 
 LIMIT = timedelta(seconds=90)
 STARVED_SECONDS = 4
 """Twice as long as the SDK waits for a workflow's task."""
+SLOW_SECONDS = 2.5
+"""Longer than the 2 s of the SDK, shorter than what the server gives a task."""
 attempts: list[str] = []
 survived: list[str] = []
 closed: list[str] = []
@@ -72,6 +74,18 @@ class Connection:
 
 
 @workflow.defn
+class Slow:
+    """Workflow each of whose tasks takes longer than the SDK waits, as the replay of a long history does."""
+
+    @workflow.run
+    async def run(self) -> int:
+        """Return once a timer has gone off."""
+        time.sleep(SLOW_SECONDS)  # noqa: ASYNC251 - the thread is what is kept
+        await workflow.sleep(0.1)
+        return 1
+
+
+@workflow.defn
 class Collecting:
     """Workflow in which Python collects garbage."""
 
@@ -86,16 +100,22 @@ class Collecting:
         return len(asyncio.all_tasks())
 
 
-async def done_by(server: WorkflowEnvironment, kind: type, runner: UnsandboxedWorkflowRunner) -> object:
-    """Return the result of a workflow, once the worker that ran it has ended."""
+async def done_by(
+    server: WorkflowEnvironment, kind: type, runner: UnsandboxedWorkflowRunner, *, has_time: bool = False
+) -> object:
+    """Return the result of a workflow, once the worker that ran it has ended; `has_time`: as those of services have."""
     queue = f"test-{uuid4().hex}"
-    async with Worker(
+    worker = Worker(
         server.client,
         task_queue=queue,
         workflows=[kind],
         workflow_runner=runner,
         workflow_task_executor=ThreadPoolExecutor(8, thread_name_prefix="workflow"),
-    ):
+        max_cached_workflows=0 if has_time else 1000,
+    )
+    if has_time:
+        give_time([worker])
+    async with worker:
         return await server.client.execute_workflow(
             kind.__name__, id=queue, task_queue=queue, execution_timeout=LIMIT, task_timeout=timedelta(seconds=5)
         )
@@ -108,6 +128,11 @@ async def test_a_workflow_that_got_no_processor_goes_on_and_its_worker_ends(serv
         assert await done_by(server, Starved, WorkflowRunner()) == "190"
     assert len(attempts) >= 2
     assert survived == attempts[:1]
+
+
+async def test_a_workflow_whose_tasks_are_slow_goes_on(server: WorkflowEnvironment) -> None:
+    async with asyncio.timeout(LIMIT.total_seconds()):
+        assert await done_by(server, Slow, WorkflowRunner(), has_time=True) == 1
 
 
 async def test_a_collection_of_garbage_starts_nothing_in_a_workflow(server: WorkflowEnvironment) -> None:
