@@ -1,38 +1,40 @@
-"""Writes down what people and programs see of the product, so that two versions can be compared with `diff -r`.
+"""Records what people and programs see of the product, so that two versions can be compared.
 
-`python -m scripts.outsides FOLDER` writes the help of all commands, the public names of what authors import, the HTTP
-contract, the output and exit code of every command of a play, its HTTP answers and its pages. Ids, times, ports and
-folders are replaced by words, so two recordings of one version are equal. It takes some minutes.
+`python -m scripts.record_public_surface FOLDER` writes the help of all commands, the names of the modules that authors
+import, the output and exit code of each command of COMMANDS, HTTP answers, and pages as a screen reader has them. Ids,
+times, ports and folders are replaced by words, so that two recordings of one version are equal: compare them with
+`diff -r -x pictures`. Pictures of the pages are for eyes; nothing in them is replaced. It takes some minutes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
 from cyclopts import App
-from playwright.sync_api import Page, sync_playwright
+from playwright.async_api import async_playwright
 
 from llm_do_temporal.cli.app import app
+from tests.support.people.chromium import launch
 from tests.support.ports import unused_port
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ("", ".tools", ".types", ".args", ".testing", ".errors", ".client")
+IMPORTED_MODULES = ("", ".tools", ".types", ".args", ".testing", ".errors", ".client")
 PATIENCE_SECONDS = 60
 
-PLAY = """
+COMMANDS = """
 init shop
 check
 check --json
@@ -133,7 +135,7 @@ ROUTES = """
 GET /api/v1/runs
 GET /api/v1/runs/bread
 GET /api/v1/runs/bread/questions
-GET /api/v1/runs/bread/undoable
+GET /api/v1/runs/bread/tree
 GET /api/v1/runs/bread/transcript
 GET /api/v1/runs/bread/files
 GET /api/v1/runs/tea/reviews
@@ -151,6 +153,7 @@ POST /api/v1/runs {"worker": "nobody"}
 POST /api/v1/runs {"worker
 POST /api/v1/runs/bread/cancel {}
 """
+"""Requests, one a line: method, path, body. Some are wrong on purpose."""
 PAGES = """
 /
 /runs
@@ -167,8 +170,9 @@ PAGES = """
 /start
 /nothing
 """
+"""Paths of pages; the last one does not exist."""
 
-_WORDS = (
+_REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]"), ""),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"), "<time>"),
@@ -188,12 +192,14 @@ _WORDS = (
     (re.compile(r" --address 127\.0\.0\.1:<port>"), ""),
     (re.compile(r"(?<=\S) {2,}"), "  "),
 )
+"""Patterns of what differs between two recordings of one version, with what replaces it: ids, times, ports, widths of
+columns that hold them, and words that depend on whether a server runs already, and at which port."""
 
 
 def plain(text: str, folder: Path) -> str:
     """Replace what differs between two recordings of one version."""
     text = text.replace(str(folder), "<folder>").replace(str(ROOT), "<root>")
-    for pattern, word in _WORDS:
+    for pattern, word in _REPLACEMENTS:
         text = pattern.sub(word, text)
     return text
 
@@ -211,7 +217,7 @@ def helps(command: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, str]
 
 def public_names() -> Iterator[tuple[str, str]]:
     """Yield each public module and its names with signatures."""
-    for suffix in IMPORTED:
+    for suffix in IMPORTED_MODULES:
         module = importlib.import_module(f"llm_do_temporal{suffix}")
         names = getattr(module, "__all__", None) or [
             name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
@@ -229,16 +235,16 @@ def _signature(value: object) -> str:
         return "(…)"
 
 
-def play(folder: Path) -> Iterator[tuple[str, str]]:
-    """Type the commands; yield each with its exit code and what it printed."""
-    for number, line in enumerate(PLAY.strip().splitlines()):
-        done = _finished(shlex.split(line), folder if line.startswith("init") else folder / "shop")
+def outputs(folder: Path) -> Iterator[tuple[str, str]]:
+    """Run the commands; yield each with its exit code and what it printed."""
+    for number, line in enumerate(COMMANDS.strip().splitlines()):
+        done = _run(shlex.split(line), folder if line.startswith("init") else folder / "shop")
         print(f"  {line}: {done.returncode}", file=sys.stderr)
         told = f"$ {line}\n== exit {done.returncode}\n== stdout\n{done.stdout}\n== stderr\n{done.stderr}"
         yield f"{number:02} {re.sub(r'[^a-z0-9 -]', '', line)[:50].strip()}", plain(told, folder)
 
 
-def _finished(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; one that goes on for ever is stopped, and has the exit code 124."""
     command = ["timeout", "--signal=INT", str(PATIENCE_SECONDS), *_program(), *words]
     return subprocess.run(
@@ -264,18 +270,16 @@ def served(folder: Path) -> Generator[str]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search(r"http://\S+token=\S+", line):
-                yield found[0]
-                break
-        process.terminate()
+        try:
+            yield next(found[0] for line in process.stdout if (found := re.search(r"http://\S+token=\S+", line)))
+        finally:
+            process.terminate()
 
 
 def answers(folder: Path, address: str) -> Iterator[tuple[str, str]]:
     """Send the requests with the token of a person; yield each with status, kind and text of its answer."""
-    token = (
-        _typed(folder, "token", "create", "ada", "--person", "--scopes", "start,read,decide").strip().splitlines()[-1]
-    )
+    created = _run(shlex.split("token create ada --person --scopes start,read,decide"), folder / "shop")
+    token = created.stdout.strip().splitlines()[-1]
     with httpx.Client(
         base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS
     ) as client:
@@ -292,25 +296,23 @@ def answers(folder: Path, address: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def pages(folder: Path, link: str, pictures: Path) -> Iterator[tuple[str, str]]:
-    """Open the pages in a browser; yield each as a screen reader has it, and keep a picture."""
-    pictures.mkdir()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
-        page: Page = browser.new_page()
-        page.goto(link)
+async def pages(folder: Path, link: str, pictures: Path) -> list[tuple[str, str]]:
+    """Open the pages in a browser; return each as a screen reader has it, and keep a picture."""
+    found: list[tuple[str, str]] = []
+    async with async_playwright() as playwright:
+        browser = await launch(playwright)
+        page = await browser.new_page()
+        await page.goto(link)
         for number, path in enumerate(PAGES.split()):
             name = f"{number:02} {path.strip('/').replace('/', '-') or 'inbox'}"
-            page.goto(_origin(link) + path)
-            page.screenshot(path=pictures / f"{name}.png", full_page=True)
-            yield name, plain(page.locator("body").aria_snapshot() + "\n", folder)
-        browser.close()
+            await page.goto(_origin(link) + path)
+            await page.screenshot(path=pictures / f"{name}.png", full_page=True)
+            found.append((name, plain(await page.locator("body").aria_snapshot() + "\n", folder)))
+        await browser.close()
+    return found
 
 
 _JSON = {"Content-Type": "application/json"}
-_CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 
 
 def _origin(link: str) -> str:
@@ -326,13 +328,7 @@ def _environment() -> Mapping[str, str]:
     return {**kept, "COLUMNS": "100", "NO_COLOR": "1", "USER": "ada", "TZ": "UTC"}
 
 
-def _typed(folder: Path, *words: str) -> str:
-    return subprocess.run(
-        [*_program(), *words], cwd=folder / "shop", env=_environment(), capture_output=True, text=True, check=True
-    ).stdout
-
-
-def write(folder: Path, found: Iterator[tuple[str, str]]) -> None:
+def write(folder: Path, found: Iterable[tuple[str, str]]) -> None:
     """Write texts by name."""
     folder.mkdir(parents=True)
     for name, text in found:
@@ -347,10 +343,11 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            write(target / "commands", play(folder))
+            write(target / "commands", outputs(folder))
             with served(folder) as link:
                 write(target / "http", answers(folder, _origin(link)))
-                write(target / "pages", pages(folder, link, target / "pictures"))
+                (target / "pictures").mkdir()
+                write(target / "pages", asyncio.run(pages(folder, link, target / "pictures")))
         finally:
             subprocess.run(["pkill", "-f", str(folder)], check=False)
 
