@@ -58,7 +58,7 @@ from llm_do_temporal.policy.queues import ROLES, Polled, Queues, Role, polled_qu
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
 from llm_do_temporal.redaction.failures import keyless
-from llm_do_temporal.service.workflow_runner import WorkflowRunner, give_time
+from llm_do_temporal.service.workflow_runner import WorkflowRunner, allow_long_tasks
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
@@ -77,7 +77,7 @@ class Workers:
         self.polled = tuple(polled)
         """The task queues."""
         self.workers = tuple(workers)
-        give_time(self.workers)
+        allow_long_tasks(self.workers)
         self._running = AsyncExitStack()
 
     async def run(self) -> None:
@@ -128,8 +128,8 @@ class ServiceSettings:
     max_concurrent_workflow_tasks: int = 24
     """Most tasks of workflows at a time of each task queue; two at least, unless no workflow is cached.
 
-    A task that waits here for a thread for 10 s is given out again by the server, and then done twice; one that waits
-    at the server is not. With 100, a thousand workflows that begin at once took twice as long."""
+    A task that waits here for a thread until its time is up is given out again by the server, and then done twice; one
+    that waits at the server is not. With 100, a thousand workflows that begin at once took twice as long."""
     targets: ResourceBasedTunerConfig | None = None
     """Use of memory and processors from which no more activities are begun; None: there is no such limit."""
     graceful_shutdown: timedelta = timedelta(seconds=30)

@@ -4,9 +4,9 @@ The SDK reports a workflow task that takes longer than 2 s as a deadlock, interr
 from memory, without waiting for the thread. Where a machine is so busy that our code gets no processor for that long,
 two threads would then be in one event loop: tasks that both step are lost, the workflow is never dropped, and the
 service neither gives it to another nor ends. The interruption is an exception between two bytecodes, wherever the
-thread happens to be; in a finalizer it is lost. The thread of a busy machine ends by itself: it is not interrupted, and
-it has as long as the server gives it. A workflow that was dropped replays its whole history, which takes longer still:
-with 2 s a long one would never go on.
+thread happens to be; in a finalizer it is lost. The thread of a busy machine ends by itself, so it is not interrupted
+here, and it has TASK_SECONDS: a workflow that is dropped replays its whole history, which takes longer still, so that
+a run with a long history would never go on.
 
 Python collects garbage in whichever thread asks for memory. Finalizers of client libraries (google-genai's among them)
 give closing of connections to the event loop that runs there, which in workflow code is the workflow's.
@@ -33,8 +33,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowInstanc
 _log = logging.getLogger(__name__)
 
 TASK_SECONDS = 120
-"""Time after which a workflow task counts as one that will never end. The server gives a task that has timed out some
-times more and more time, and that is shorter."""
+"""Time after which a workflow task counts as one that will not end. The server gives one that has timed out three times
+more and more time, up to 10 minutes; our own code does not need two on any machine that gets anything done."""
 PATIENCE_SECONDS = 1.5
 """Time for which dropping a workflow waits for its thread; the SDK tries again, without end, each time a little later.
 """
@@ -56,7 +56,7 @@ class WorkflowRunner(UnsandboxedWorkflowRunner):
         return instance
 
 
-def give_time(workers: Sequence[Worker]) -> None:
+def allow_long_tasks(workers: Sequence[Worker]) -> None:
     """Let workflow tasks of these workers take TASK_SECONDS, and not 2 s, which the SDK has no setting for."""
     for worker in workers:
         workflows: Any = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from llm_do_temporal.service.workflow_runner import WorkflowRunner, give_time
+from llm_do_temporal.service.workflow_runner import WorkflowRunner, allow_long_tasks
 
 LIMIT = timedelta(seconds=90)
 STARVED_SECONDS = 4
@@ -111,10 +111,9 @@ async def done_by(
         workflows=[kind],
         workflow_runner=runner,
         workflow_task_executor=ThreadPoolExecutor(8, thread_name_prefix="workflow"),
-        max_cached_workflows=0 if has_time else 1000,
     )
     if has_time:
-        give_time([worker])
+        allow_long_tasks([worker])
     async with worker:
         return await server.client.execute_workflow(
             kind.__name__, id=queue, task_queue=queue, execution_timeout=LIMIT, task_timeout=timedelta(seconds=5)

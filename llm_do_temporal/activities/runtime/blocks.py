@@ -72,7 +72,7 @@ class Blocks:
         if self._calm_until is None:
             self._calm_until = time.monotonic() + _CALM_SECONDS
         if may_block and not self._may_block:
-            self._may_block, self._calm_until = True, 0.0
+            self._may_block = True
             self._send(_MAY_BLOCK)
         ticking = self._ticking
         if ticking is None or ticking.done() or ticking.get_loop() is not asyncio.get_running_loop():
@@ -124,7 +124,7 @@ class Blocks:
         now = time.monotonic()
         if not self._activities or (self._owner == os.getpid() and now - self._begun < _PAUSE_SECONDS):
             return
-        if now < (self._calm_until or 0.0):
+        if not self._may_block and now < (self._calm_until or 0.0):
             return
         self._owner, self._begun = os.getpid(), now
         with suppress(OSError):

@@ -317,43 +317,45 @@ def _set_logging(before: tuple[list[logging.Handler], int, int]) -> None:
 
 _imported: set[str] = set()
 """Names of modules whose import has ended."""
-_noted: dict[str, ModuleType] = {}
-"""Modules as they were noted last, while no import was under way; empty: none were.
-
-To look at each of them before and after every call takes milliseconds."""
+_last_modules: dict[str, ModuleType] = {}
+"""Modules as they were read last, kept because it would cost milliseconds to look at each one before and after every
+call. Empty where an import was under way then."""
 
 
 def _modules() -> dict[str, ModuleType]:
-    global _noted
-    if _are_same(sys.modules, _noted):
-        return _noted
+    """Return the modules, and note whose import has ended. One without a spec is never put back."""
+    global _last_modules
+    if _are_same_modules(sys.modules, _last_modules):
+        return _last_modules
     found = dict(sys.modules)
-    all_noted = True
+    all_imported = True
     for name in found.keys() - _imported:
         under_way = getattr(getattr(found[name], "__dict__", {}).get("__spec__"), "_initializing", None)
         if under_way is False:
             _imported.add(name)
         elif under_way:
-            all_noted = False
-    _noted = found if all_noted else {}
+            all_imported = False
+    _last_modules = found if all_imported else {}
     return found
 
 
 def _set_modules(before: dict[str, ModuleType]) -> None:
     """Put modules back that are gone or replaced, but for those of workshops, which are imported anew at times."""
-    if _are_same(sys.modules, before):
+    if _are_same_modules(sys.modules, before):
         return
     for name, module in before.items():
         if sys.modules.get(name) is not module and name in _imported and not is_workshops(name):
             sys.modules[name] = module
 
 
-def _are_same(some: dict[str, ModuleType], others: dict[str, ModuleType]) -> bool:
-    """Return whether both are the same modules in the same order; no module's `__eq__` is called.
+def _are_same_modules(some: dict[str, ModuleType], others: dict[str, ModuleType]) -> bool:
+    """Return whether both are the same modules in the same order; no `__eq__` of a module is called.
 
-    No other thread runs meanwhile: nothing here is Python code. Names are not looked at: that takes as long again.
+    Names are not compared, which would take as long again: a module gets another name in its place only on purpose.
+    Another thread may import something into `some` meanwhile, so its modules are listed in one step.
     """
-    return len(some) == len(others) and all(map(is_, some.values(), others.values()))
+    found = list(some.values())
+    return len(found) == len(others) and all(map(is_, found, others.values()))
 
 
 def _attribute(owner: Any, name: str) -> _Setting:
