@@ -35,6 +35,7 @@ from llm_do_temporal.definitions.conversion.drafts import (
     worker_text,
 )
 from llm_do_temporal.definitions.conversion.sources import CONFIG_FILES, ImportReport, Source, open_source
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.workers.instructions import InstructionText, check_instructions
 from llm_do_temporal.definitions.workers.places import WorkerPlace
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
@@ -126,7 +127,7 @@ class Companions:
         """Take a Python file along, with the files beside it that it imports; return the names it defines."""
         content = self._take(name)
         try:
-            tree = None if content is None else ast.parse(content)
+            tree = None if content is None else parse_python(content)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             tree = None
         if tree is None:

@@ -15,6 +15,7 @@ from typing import Literal
 from llm_do_temporal.definitions.keys.toolsets import CustomOptions, DelegationOptions
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
 from llm_do_temporal.definitions.models import listed_models
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import tools_files
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
@@ -190,7 +191,7 @@ def python_names(path: Path, root: Path, kind: type[ast.ClassDef] | type[ast.Fun
     """Yield the functions, or the classes, at the top of a Python file; none of one that cannot be read."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef) if kind is ast.FunctionDef else (ast.ClassDef,)
     try:
-        tree = ast.parse(decode(read_bytes(path, root), label_of(path, root)))
+        tree = parse_python(decode(read_bytes(path, root), label_of(path, root)))
     except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in tree.body:

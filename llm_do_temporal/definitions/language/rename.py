@@ -16,6 +16,7 @@ from typing import Any, cast
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
 from llm_do_temporal.definitions.language.mentions import Mention, mentions_of, workshop_files
 from llm_do_temporal.definitions.language.names import name_kind
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.workers.places import SHIPPED, SUFFIXES, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.edits import TextPlace
@@ -157,7 +158,7 @@ def _python_files(root: Path) -> Iterator[Path]:
 
 def _call_line(text: bytes, worker: str) -> int | None:
     """Return the first line on which Python gives the worker's name, or its file, to what calls workers."""
-    tree = ast.parse(text)
+    tree = parse_python(text)
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in _CALLERS)
     given = ((call, part) for call in calls for one in _given(call) for part in ast.walk(one))
     return next((call.lineno for call, part in given if _names(part, worker)), None)

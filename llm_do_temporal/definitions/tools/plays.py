@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.tools.python_sources import PythonFile
 from llm_do_temporal.definitions.tools.python_tools import load_callable, read_source
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
@@ -56,7 +57,7 @@ def load_play(play: tuple[str, str], *, root: Path) -> tuple[PythonFile, Callabl
 def _function(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """Return the last function of this name at the top of a text. Kept, as each turn of a model asks for it."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return next((one for one in reversed(ast.parse(text).body) if isinstance(one, kinds) and one.name == name), None)
+    return next((one for one in reversed(parse_python(text).body) if isinstance(one, kinds) and one.name == name), None)
 
 
 def _is_mark(decorator: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from llm_do_temporal.definitions.protection import check_protected, is_protected
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 
@@ -84,7 +85,7 @@ def _imported_names(text: str, module: str, *, is_package: bool) -> tuple[str, .
     Kept, as the same text is asked for at each score of a case.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return ()
     package = module.split(".") if is_package else module.split(".")[:-1]

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.tools.authors_code import authors_code, load_python
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
 from llm_do_temporal.definitions.tools.python_sources import (
@@ -175,7 +176,7 @@ def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFi
             next_step=f"Move other code out of {TOOLS_FILE}.",
         )
     with importable(file.root):
-        for node in ast.walk(ast.parse(file.text)):
+        for node in ast.walk(parse_python(file.text)):
             for name in _imported(node):
                 if _is_own(name, file.root):
                     raise DefinitionError(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
+from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
@@ -188,7 +189,7 @@ def has_function(name: str, place: WorkerPlace) -> bool:
     for path in tools_files(place):
         try:
             text = decode(read_bytes(path, place.root), label_of(path, place.root))
-            if _gives_name(ast.parse(text), name):
+            if _gives_name(parse_python(text), name):
                 return True
         except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
             return True
