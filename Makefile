@@ -7,6 +7,9 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # test takes up to half a gigabyte. The tests of tests/e2e start services of their own, so fewer of them go on at a time.
 ASIDE := -n 8 --dist worksteal
 ASIDE_E2E := -n 6 --dist worksteal
+QUICK := -m 'not thorough'
+# Hundreds of processes are started: each begins a second sooner with compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo browser test test-fast adapters layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
@@ -30,14 +33,19 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 REPLAYED := approvals cancellation delegated_approvals delegation long_conversations python_tools tool_context
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
-test: .venv/.ready  ## Run the tests, the quick ones first; not those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 4 tests/unit --ignore tests/unit/policy
+test: .venv/.ready  ## Run the tests, the quick ones first; not the thorough ones, and those of clusters, containers and the chart
+	$(call PYTEST,unit) -n 4 $(QUICK) tests/unit --ignore tests/unit/policy
 	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
-	$(call PYTEST,security) $(ASIDE) tests/security
-	$(call PYTEST,integration) $(ASIDE) tests/integration
-	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
+	$(call PYTEST,security) $(ASIDE) $(QUICK) tests/security
+	$(call PYTEST,integration) $(ASIDE) $(QUICK) tests/integration
 	$(call PYTEST,replay) tests/replay
-	$(call PYTEST,e2e) $(ASIDE_E2E) tests/e2e
+	$(call PYTEST,e2e) $(ASIDE_E2E) $(QUICK) tests/e2e
+
+# PART=2/6 takes the second of six parts, which is what CI does: each commit has one.
+PART ?=
+thorough: .venv/.ready  ## Run the tests that `make test` leaves out, and tests without a cache; PART=2/6 takes a part
+	THOROUGH_PART=$(PART) $(call PYTEST,thorough) $(ASIDE) -m thorough tests/unit tests/security tests/integration tests/e2e
+	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 
 # Unit tests that start many processes, and take most of the time of all of them.
 SLOW_UNITS := tests/unit/cli/test_program.py tests/unit/deploy tests/unit/scripts tests/unit/worker_service/test_adapters.py

@@ -9,10 +9,20 @@ from collections.abc import Iterator
 import pytest
 from temporalio.exceptions import CancelledError
 
+from tests.support import tiers
+
 
 def pytest_configure() -> None:
     """Look for no garbage while tests are collected: all that is loaded then stays, and looking takes a third of it."""
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that `make test` leaves out, before pytest selects by marks, and take one part of them alone."""
+    tiers.mark(items)
+    items[:], left_out = tiers.chosen(items)
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -40,6 +40,7 @@ def told(done: subprocess.CompletedProcess[str], *parts: str) -> None:
         assert part in done.stderr, done.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("files", "worker", "parts"),
     [
@@ -138,6 +139,7 @@ def test_a_server_that_does_not_answer(bad: Desk) -> None:
     told(bad.type("list", "--address", "127.0.0.1:1", code=4), "127.0.0.1:1")
 
 
+@pytest.mark.thorough
 def test_a_decision_that_cannot_be_taken(shop: Desk) -> None:
     first, second = shop.decks[:2]
     shop.type("start", "pitch_orchestrator", f"evaluate {first}.pdf and {second}.pdf", "--id", "unsure", "--detach")

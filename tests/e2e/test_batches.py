@@ -40,6 +40,7 @@ You keep notes in /notes.md.
 """
 
 
+@pytest.mark.thorough
 def test_a_batch_tells_what_failed_survives_a_kill_and_takes_mended_files(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

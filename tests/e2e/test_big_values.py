@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
 from tests.support.ports import unused_port
@@ -11,6 +13,7 @@ from tests.support.ports import unused_port
 LARGE = "x" * 3_000_000
 
 
+@pytest.mark.thorough
 def test_a_large_input_comes_back_whole_and_is_removed_with_its_run(desk: Desk) -> None:
     desk.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
     assert desk.host.kind == "dev"

@@ -47,6 +47,7 @@ def test_a_setting_that_no_service_can_have_is_reported_where_the_run_is_awaited
     assert "Traceback" not in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
@@ -65,6 +66,7 @@ def test_a_service_that_ends_each_time_is_not_started_for_ever(
     assert "Traceback" not in told
 
 
+@pytest.mark.thorough
 def test_a_host_in_the_foreground_ends_with_the_reason(small: Desk) -> None:
     small.environment |= _MISTAKE
 

@@ -44,6 +44,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     return process.returncode, json.loads(stdout), stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     # `make certify` has all four, after every event.
@@ -56,6 +57,7 @@ def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     assert told["events"] > 90
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_an_evaluation_whose_service_dies_comes_to_the_same_end() -> None:
     # `make certify` does it after every event.

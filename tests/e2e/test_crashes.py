@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk, use_provider
 from tests.support.providers.held_job import HeldJob, request_identity
@@ -36,6 +38,7 @@ def test_killed_during_a_model_turn(desk: Desk) -> None:
         _assert_finished_once(desk, provider, unanswered=script.held[:1])
 
 
+@pytest.mark.thorough
 def test_killed_during_several_children(desk: Desk) -> None:
     script = HeldJob("evaluators")
     with FakeProvider(script) as provider:
@@ -65,6 +68,7 @@ def _killed_while_parked(desk: Desk) -> list[dict[str, Any]]:
     return pending
 
 
+@pytest.mark.thorough
 def test_killed_and_gone_on_with_from_a_shell_without_the_key(desk: Desk) -> None:
     with FakeProvider(pitch_decks()) as provider:
         use_provider(desk, provider)

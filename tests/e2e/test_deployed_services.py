@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
@@ -111,6 +112,7 @@ async def do_badly(address: str) -> None:
     await client.start_workflow("Unheard", id="unheard", task_queue=TASK_QUEUE)
 
 
+@pytest.mark.thorough
 async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address: str) -> None:
     health, metrics = unused_port(), unused_port()
     desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_LOG_FORMAT": "json"}
@@ -174,6 +176,7 @@ def test_a_service_that_has_only_begun_says_so_and_leaves_when_told(desk: Desk) 
         assert second.wait(timeout=PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.thorough
 def test_a_service_that_cannot_serve_as_asked_says_why_and_ends(desk: Desk, address: str) -> None:
     as_it_is = desk.environment | {"TEMPORAL_ADDRESS": address}
     desk.environment = as_it_is | {"LLM_DO_HEALTH_PORT": address.rpartition(":")[2]}

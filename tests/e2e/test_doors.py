@@ -42,6 +42,7 @@ def connection() -> Iterator[dict[str, str]]:
         yield {"TEMPORAL_ADDRESS": address}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 def test_a_run_survives_the_death_of_its_door_and_of_its_service(
     desk: Desk, connection: dict[str, str], door: type[Door]

@@ -45,6 +45,7 @@ async def test_an_editor_is_told_what_check_finds_before_anything_is_saved(works
     assert chief.read_text() == WORKER
 
 
+@pytest.mark.thorough
 async def test_an_unsaved_workshop_counts_for_its_workers(workshop: Path) -> None:
     worker = workshop / "workers/reader.worker"
     worker.write_text("model: quick\n---\nRead.\n")
@@ -67,6 +68,7 @@ async def test_files_that_are_not_open_are_told_of_and_cleared(workshop: Path) -
         assert await at.problems(document, version) == []
 
 
+@pytest.mark.thorough
 async def test_a_new_file_counts_before_it_is_first_saved(workshop: Path) -> None:
     async with editor(workshop) as at:
         document = at.open(workshop / "workers/new.worker", "descripton: x\n---\nRead.\n")
@@ -81,6 +83,7 @@ async def test_a_worker_outside_any_workshop_is_checked_by_itself(tmp_path: Path
     assert "unknown key 'modle'" in problem.message
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("encoding", "column"), [("utf-8", 20), ("utf-16", 18), ("utf-32", 17)])
 async def test_columns_are_in_the_units_that_are_agreed_on(workshop: Path, encoding: str, column: int) -> None:
     text = "toolsets:\n  delegation: {'😀': {}, reader: {}}\n---\nRead.\n"

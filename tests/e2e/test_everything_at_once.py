@@ -105,6 +105,7 @@ class Outcome:
         return found
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 async def test_five_kills_change_nothing(address: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("LLM_DO_TEST_SEED") or secrets.randbelow(1_000_000))

@@ -194,6 +194,7 @@ def test_every_example_is_listed_with_its_command_and_has_an_outcome() -> None:
     assert entry_workers() == sorted(shown()) == sorted(HOLDS)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", entry_workers())
 def test_an_example_does_what_it_is_there_for(shop: Desk, name: str) -> None:
     ran = run(shop, name, *shown()[name], *(() if name in ASK_NOTHING else ("--approve-all",)))

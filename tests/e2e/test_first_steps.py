@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from tests.support.patience import COMMAND_SECONDS
 from tests.support.people.desk import Desk
 
@@ -31,6 +33,7 @@ def findings(printed: str) -> dict[str, dict[str, Any]]:
     return {one["what"]: one for one in json.loads(printed)["findings"]}
 
 
+@pytest.mark.thorough
 def test_what_init_says_to_type_works(desk: Desk) -> None:
     shop = desk.workshop.parent / "shop"
     said = typed(desk, "init", str(shop)).stderr.splitlines()

@@ -20,6 +20,7 @@ EXAMPLES = "4"
 
 
 # One thread: `ast.parse`, which Hypothesis calls, fails at times where several of Python 3.11 call it.
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_path: Path) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address

@@ -37,6 +37,7 @@ def by_a_schedule(desk: Desk) -> str:
     return eventually(begun, "a run has begun")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", [by_plain_temporal, by_a_schedule])
 def test_a_run_that_no_start_command_began_is_known_to_need_its_key(desk: Desk, start: Callable[[Desk], str]) -> None:
     with FakeProvider(pitch_decks()) as provider:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import yaml
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
@@ -123,6 +124,7 @@ async def turns_answered(client: Client, run: str) -> int:
     return len(asked.intersection(answered))
 
 
+@pytest.mark.thorough
 async def test_an_evaluation_whose_service_is_killed_does_everything_once(tmp_path: Path) -> None:
     folder, queue, units = tmp_path / "workshop", f"test-{uuid4().hex}", CASES * REPEATS
     (folder / "workers").mkdir(parents=True)

@@ -63,6 +63,7 @@ async def told(person: Page) -> dict[tuple[str, str], str]:
     return {(run.strip(), question.split()[0]): outcome for question, run, outcome in rows}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Office, scripts: bool) -> None:
     name = f"some-{scripts}"
@@ -107,6 +108,7 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
         await office.client.cancel(f"{name}-{number}")
 
 
+@pytest.mark.thorough
 async def test_two_browsers_a_terminal_and_a_signal_decide_the_same_group_at_once(office: Office) -> None:
     group = await equal_questions(office, "race")
     all_of_it = RUNS * WRITES
@@ -151,6 +153,7 @@ async def test_two_browsers_a_terminal_and_a_signal_decide_the_same_group_at_onc
         assert (office.read(one.request.args["path"].lstrip("/")) is not None) is is_approved
 
 
+@pytest.mark.thorough
 async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
     (office.desk.workshop / "files/axe.txt").write_text("before\n")
     calls = [write("/axe.txt", "line\n" * 100 + "\u202e"), write("/table/axe.csv", "a,b\n1,2\n")]

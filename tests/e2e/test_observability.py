@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from llm_do_temporal.client.embedded.processes import temporal_binary
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.desk import Desk, use_provider
@@ -120,6 +122,7 @@ def outline(spans: list[Collected], parent: Collected, indent: str = "") -> str:
     return f"{indent}{parent.name}\n{''.join(below)}"
 
 
+@pytest.mark.thorough
 def test_a_run_is_one_tree_of_spans_whatever_is_replayed_or_killed(desk: Desk, address: str, tmp_path: Path) -> None:
     workshop(desk)
     with FakeProvider(answer) as provider, Collector() as collector:

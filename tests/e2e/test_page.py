@@ -199,6 +199,7 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     assert [office.read(files[one]) for one in ("a1", "a2", "a3")] == ["x\n" * 200, None, "y"]
 
 
+@pytest.mark.thorough
 async def test_whoever_wants_it_is_notified_of_what_is_new(office: Office) -> None:
     ada = await office.person(permissions=["notifications"])
     await ada.clock.install()
@@ -317,6 +318,7 @@ async def test_a_file_that_models_do_not_get_as_it_is_is_told_before_the_page_of
     await expect(ada.locator("#tree .state").first).to_be_visible()
 
 
+@pytest.mark.thorough
 async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
     """Nor is its name taken for anything but text. Dialogs are complaints of every browser here."""
     (office.desk.workshop / "files" / HOSTILE_NAME).write_bytes(hostile_pdf())
@@ -342,6 +344,7 @@ async def _is_told(office: Office, page: Page, run: str, words: str) -> None:
     await expect(page.get_by_role("status")).to_contain_text(words)
 
 
+@pytest.mark.thorough
 async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -> None:
     """Last in this file: it replaces the service."""
     address = await office.asking("alone", [write("/alone.txt", "decided alone")])

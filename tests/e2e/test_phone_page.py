@@ -73,6 +73,7 @@ async def phone(office: Office, size: tuple[int, int], **more: Any) -> Page:
     return await office.person(viewport=viewport, has_touch=True, is_mobile=True, **more)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_the_first_question_is_in_the_upper_part_of_the_inbox(
     office: Office, group: str, size: tuple[int, int]
@@ -90,6 +91,7 @@ async def test_the_first_question_is_in_the_upper_part_of_the_inbox(
     await expect(ada.get_by_label("Text")).to_have_value("again")  # a filter that is in use is shown
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_no_page_is_wider_than_the_screen_and_no_two_texts_touch(

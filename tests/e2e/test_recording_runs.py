@@ -90,6 +90,7 @@ def test_a_run_that_fails_is_traced_to_its_end(shop: Desk, tmp_path: Path) -> No
     assert all(span["end_time"] for span in spans)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("leave", [(), ("--detach",)])
 def test_a_run_that_is_left_is_traced_so_far_and_completed_by_watch(
     shop: Desk, tmp_path: Path, leave: tuple[str, ...]
@@ -118,6 +119,7 @@ def test_what_cannot_be_recorded_is_said_before_there_is_a_run(desk: Desk, tmp_p
     assert not (desk.workshop / ".llm-do").exists()
 
 
+@pytest.mark.thorough
 def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
     agents = tmp_path / "project" / ".claude" / "agents"
     agents.mkdir(parents=True)

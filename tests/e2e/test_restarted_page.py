@@ -33,6 +33,7 @@ def restarted(desk: Desk, page: subprocess.Popen[str], number: int) -> tuple[sub
     return again, link_of(again)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 async def test_a_link_to_a_request_works_after_the_page_was_started_again(tmp_path: Path, ending: int) -> None:
     with temporal_server() as address, desk_in(tmp_path) as desk:

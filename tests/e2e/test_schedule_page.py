@@ -28,6 +28,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offic
         yield office
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_run_is_begun_by_a_button_asks_and_is_seen_to_end(office: Office, size: str) -> None:
     schedules, name = Schedules(office.client), f"nightly {size} " + "and a name that is long" * 3

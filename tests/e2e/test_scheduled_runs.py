@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.doors.scenario import PROMPT, prepare
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
@@ -17,6 +19,7 @@ def shown(desk: Desk, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_schedule_and_its_run_survive_the_death_of_dev_with_its_server_and_service(desk: Desk) -> None:
     ports = ("--no-page", "--port", str(unused_port()))
     dev = desk.begin("dev", *ports)
@@ -46,6 +49,7 @@ def test_a_schedule_and_its_run_survive_the_death_of_dev_with_its_server_and_ser
     assert "schedule decks is deleted" in desk.type("schedule", "delete", "decks").stderr
 
 
+@pytest.mark.thorough
 def test_what_is_typed_wrong_is_refused_in_words_before_anything_is_made(shop: Desk) -> None:
     prepare(shop)
     when = ("--cron", "0 7 * * *")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.patience import eventually
@@ -41,6 +42,7 @@ def enter_namespace(desk: Desk, address: str, profiles: Path) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_files_elsewhere_are_read_attached_and_written_in_the_namespace_of_a_team(
     desk: Desk, address: str, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_file_runs_and_nothing_is_written_beside_it(alone: Alone) -> None:
     assert (served / ".llm-do" / "temporal.db").exists()
 
 
+@pytest.mark.thorough
 def test_other_commands_find_its_runs_by_the_file(alone: Alone) -> None:
     alone.type("start", "echo.worker", "hello", "--id", "job", "--detach")
     assert alone.type("result", "job", "--workshop", "echo.worker").stdout == "hello\n"
@@ -87,6 +88,7 @@ def test_what_does_not_go_together_is_said(alone: Alone, arguments: tuple[str, .
     assert not alone.cache.exists()
 
 
+@pytest.mark.thorough
 def test_a_file_of_a_workshop_runs_without_its_files_and_says_so(desk: Desk, alone: Alone) -> None:
     alone.folder = desk.workshop
     done = alone.type("start", "greeter.worker", "hello", "--model", "offline:echo")

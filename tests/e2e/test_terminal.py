@@ -67,6 +67,7 @@ def test_a_session(desk: Desk) -> None:
         assert desk.type("result", "job").stdout.strip() in screen
 
 
+@pytest.mark.thorough
 def test_a_call_is_changed_in_an_editor_by_a_command(shop: Desk, tmp_path: Path) -> None:
     """Saved unchanged nothing is decided; a mistake is told, and what was typed is offered again."""
     shop.type("start", "approvals_demo", "sell the boat", "--id", "four", "--detach")
@@ -89,6 +90,7 @@ def test_a_call_is_changed_in_an_editor_by_a_command(shop: Desk, tmp_path: Path)
     assert "--args" in shop.type("modify", "four", "a1", code=2).stderr
 
 
+@pytest.mark.thorough
 def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
     """What waits in all runs, answered in all the ways there are."""
     for run in ("one", "two", "three"):
@@ -148,6 +150,7 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
     desk.type("result", "three", code=5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("door", "who"),
     [("lsp", "an editor"), ("mcp", "an agent"), ("acp pitch_orchestrator", "an editor")],

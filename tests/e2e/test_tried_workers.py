@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
 from tests.support.people.tmux import at_terminal
@@ -9,6 +11,7 @@ from tests.support.people.tmux import at_terminal
 WORKER = "---\nmodel: offline:notes\ntoolsets: {filesystem: {}}\n---\n"
 
 
+@pytest.mark.thorough
 def test_each_save_of_a_workers_file_is_tried_beside_the_run_before(desk: Desk) -> None:
     """A broken file is told and waited over; nothing is written into the workshop's files."""
     file = desk.workshop / "scribe.worker"
@@ -29,6 +32,7 @@ def test_each_save_of_a_workers_file_is_tried_beside_the_run_before(desk: Desk) 
     assert sorted((desk.workshop / "files").rglob("*")) == before
 
 
+@pytest.mark.thorough
 def test_a_save_of_a_tool_or_a_schema_is_tried_too(desk: Desk) -> None:
     """The worker stands in a folder of its own, beside its Python."""
     folder = desk.workshop / "workers/scribe"

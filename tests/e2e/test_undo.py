@@ -50,6 +50,7 @@ async def test_a_key_takes_the_last_answer_back_on_the_page(office: Office) -> N
     assert office.complaints == []
 
 
+@pytest.mark.thorough
 async def test_a_letter_takes_the_last_answer_back_on_the_terminal(office: Office) -> None:
     await office.asking("term", [write("/term-1.md", "one"), write("/term-2.md", "two")])
     await office.asks("term", "a2")

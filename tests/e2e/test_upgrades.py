@@ -9,6 +9,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
@@ -65,6 +66,7 @@ async def listed(client: LlmDoClient, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.thorough
 async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned(
     desk: Desk, address: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.server import running_host
@@ -26,6 +27,7 @@ HELD = 4
 """The turn whose answer is held back while its service is killed."""
 
 
+@pytest.mark.thorough
 def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, address: str) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     service = desk.begin("worker")
@@ -48,6 +50,7 @@ def test_ctrl_c_while_a_service_still_begins_ends_it_in_silence(desk: Desk) -> N
         assert service.returncode == 130
 
 
+@pytest.mark.thorough
 def test_sigterm_lets_a_turn_that_is_under_way_finish(desk: Desk, address: str) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     script = HeldJob("orchestrator")
@@ -121,6 +124,7 @@ async def busy_service(address: str, workflow: str) -> int:
     return int(activity.last_worker_identity.partition("@")[0])
 
 
+@pytest.mark.thorough
 async def test_a_conversation_goes_on_with_a_service_on_another_folder(
     desk: Desk, address: str, tmp_path: Path
 ) -> None:

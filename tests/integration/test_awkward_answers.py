@@ -128,6 +128,7 @@ DIFFERENT = ("thinking", "broken-json", "refusal", "cut-call")
 """Cases that protocols write in ways of their own."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
@@ -167,6 +168,7 @@ async def test_one_reads_in_a_conversation_what_its_model_was_told(place: Place,
         assert ("prompt", "") not in said
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 async def test_another_provider_goes_on_where_one_has_begun(place: Place, providers: Providers, live: bool) -> None:
     """Each turn begins with the first model: so each of the two is told what the other one has said."""

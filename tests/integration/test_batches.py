@@ -236,6 +236,7 @@ async def test_questions_of_all_items_are_answered_at_the_run(place: Place) -> N
     assert [item.status for item in result.items or ()] == ["completed", "completed"]
 
 
+@pytest.mark.thorough
 async def test_items_that_wait_for_a_person_hold_up_no_other_and_go_on_when_answered(place: Place) -> None:
     write = call("write_file", path="/done.txt", content="done")
 
@@ -263,6 +264,7 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
+@pytest.mark.thorough
 async def test_a_batch_goes_on_as_new_and_forgets_nothing(
     hasty: Place, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

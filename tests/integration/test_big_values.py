@@ -110,6 +110,7 @@ async def listed(place: Place, run: str) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.thorough
 async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> None:
     place.write("notes.txt", "Attached.")
     reader = scripted("Read.")

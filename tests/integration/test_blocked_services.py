@@ -81,6 +81,7 @@ async def service(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
             await asyncio.to_thread(process.join)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["thread", "loop", "expression"])
 async def test_what_blocks_harms_no_call_and_no_turn(service: Service, how: str) -> None:
     """For longer than the server, and the SDK in its own process, wait for heartbeats."""
@@ -94,6 +95,7 @@ async def test_what_blocks_harms_no_call_and_no_turn(service: Service, how: str)
     await service.place.replay()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_service_that_is_lost_while_it_is_blocked_is_noticed(service: Service, number: int) -> None:
     await service.begin("expression")

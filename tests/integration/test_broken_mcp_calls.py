@@ -50,6 +50,7 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     assert log.read_text() == "die 3\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice", "302", "303", "408", "503"]
 )
@@ -72,6 +73,7 @@ async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, b
     assert tool_results(main, "send") == ["'send' says: refused"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("path", "said"),
     [

@@ -265,6 +265,7 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
         place.started.remove(one)
 
 
+@pytest.mark.thorough
 async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_later_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ async def read(place: Place, run: str, *, follow: bool) -> list[ViewEvent]:
     return [event async for event in place.client.events(run, follow=follow)]
 
 
+@pytest.mark.thorough
 async def test_everybody_reads_the_same_events_in_the_same_order(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     # A slow machine is no run that was reset, whose missing events nobody waits for.
     for patience in ("_PATIENCE_SECONDS", "_LONGEST_SECONDS"):

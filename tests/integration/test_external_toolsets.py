@@ -282,6 +282,7 @@ class Leaving(FunctionToolset):
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "cancel"])
 @pytest.mark.parametrize("at", ["init", "for_run", "enter", "list"])
 async def test_a_toolset_that_wants_to_leave_the_program_is_left_out_by_itself(
@@ -381,6 +382,7 @@ async def test_an_mcp_server_is_started_asked_about_and_called_once(place: Place
     assert log.read_text() == "add 2 3\n"
 
 
+@pytest.mark.thorough
 async def test_an_mcp_server_gets_the_variables_that_are_named_and_no_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,6 +396,7 @@ async def test_an_mcp_server_gets_the_variables_that_are_named_and_no_others(
     assert "not set" in kept
 
 
+@pytest.mark.thorough
 async def test_what_an_mcp_tool_refuses_is_told_and_the_run_goes_on(place: Place) -> None:
     main = scripted(call("refuse", why="not today"), "Done.")
     place.worker("main", main, toolsets=mcp(pre_approved=True))

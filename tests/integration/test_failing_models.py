@@ -126,6 +126,7 @@ def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("keyless")
 @pytest.mark.parametrize(
     ("model", "key"),

@@ -258,6 +258,7 @@ ODD_BODIES = {
 }
 
 
+@pytest.mark.sampled(3)
 @LIVE
 @ALL
 async def test_an_answer_of_another_form_is_asked_again_and_another_model_stands_behind(

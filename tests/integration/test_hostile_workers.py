@@ -127,6 +127,7 @@ async def test_hostile_text_in_a_worker_is_only_text(place: Place, edited: bool)
     assert not (place.folder / "ran").exists()
 
 
+@pytest.mark.thorough
 async def test_a_megabyte_is_refused_before_anybody_reads_it(place: Place) -> None:
     large = wanted(0, instructions="x" * 1_000_000)
     main = scripted(call("worker_create", **large), call("worker_create", **wanted(1)), "Done.")

@@ -83,6 +83,7 @@ OTHER = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("changes", OTHER.values(), ids=OTHER.keys())
 async def test_a_key_that_was_used_for_another_request_is_refused(place: Place, changes: dict[str, Any]) -> None:
     writer(place, "Done.")
@@ -131,6 +132,7 @@ async def test_a_run_knows_its_request_to_its_end(place: Place, worker: str, mor
     assert code(await ada.start(worker, "other", key=place.queue, **more)) == (422, "UsageError")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("embedded", [True, False])
 @pytest.mark.parametrize(
     ("model", "step"),
@@ -157,6 +159,7 @@ async def test_a_model_whose_provider_is_misspelt_starts_nothing(
     await ci.until(begun.body["run"], "completed")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "warning"),
     [
@@ -276,6 +279,7 @@ async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(pla
     assert (await ada.until(run, "cancelled"))["error"]["code"] == "RunCancelled"
 
 
+@pytest.mark.thorough
 async def test_a_program_lists_the_questions_of_all_its_runs_and_leaves_deleted_ones_out(place: Place) -> None:
     writer(place)
     ci = program(place, scopes=START)
@@ -380,6 +384,7 @@ async def test_a_method_that_a_route_does_not_have_is_answered_with_those_that_i
     assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "body",
     [

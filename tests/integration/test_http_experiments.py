@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 from llm_do_temporal.doors.principal import TokenScope
@@ -109,6 +110,7 @@ async def test_what_cannot_be_evaluated_is_said_and_nothing_begins(place: Place)
         assert (await ada.ask("GET", path)).status == 404
 
 
+@pytest.mark.thorough
 async def test_no_program_evaluates_or_reads_what_came_of_it(place: Place) -> None:
     greeting(place, "Hello!")
     place.worker("main", scripted("Hello!"), export=True)

@@ -22,6 +22,7 @@ from tests.support.runs.place import Place
 PAGE = Path("docs/reference/errors.md")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("path", "key", "step"),
     [
@@ -60,6 +61,7 @@ async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_witho
     assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", ["since", "until"])
 @pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31", "9999999999d", "٣d"])
 async def test_a_moment_that_cannot_be_is_refused(place: Place, key: str, moment: str) -> None:
@@ -76,6 +78,7 @@ async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place,
     assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cost", ["1e999999999", "1e1000000", "NaN", "Infinity", "-1", "1e-999999999", 1e300])
 async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place, cost: str | float) -> None:
     place.worker("main", scripted("Done."))
@@ -96,6 +99,7 @@ async def test_a_key_has_1_to_200_characters(place: Place) -> None:
     assert started.status == 202
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
 @pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
 async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:

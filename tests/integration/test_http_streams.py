@@ -43,6 +43,7 @@ async def _first(events: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
             return
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # 480 calls: a minute and more on a machine that is busy
 async def test_no_event_is_lost_or_told_twice_over_many_connections(
     monkeypatch: pytest.MonkeyPatch, place: Place

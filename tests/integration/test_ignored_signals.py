@@ -39,6 +39,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 async def test_an_ignored_signal_is_shown_where_people_look(place: Place, name: str) -> None:
     payload, words = WRONG[name]
@@ -77,6 +78,7 @@ async def test_a_signal_that_no_reader_can_read_harms_nobody(place: Place, data:
     await place.client.result(run)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [DECIDE_UPDATE, UNDO_UPDATE, EFFECT_UPDATE])
 @pytest.mark.parametrize("payload", [{"decision": "Approve", "id": 7}, "approve", None, [1]])
 async def test_an_update_that_is_no_decision_is_refused_in_our_words(place: Place, name: str, payload: Any) -> None:

@@ -112,6 +112,7 @@ WORDS: dict[str, tuple[Raw, str]] = {
 """Bodies of status 200 with words alone, and what is told of each."""
 
 
+@pytest.mark.sampled(3)
 @BOTH
 @EACH
 async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to_the_other_model(
@@ -207,6 +208,7 @@ async def test_an_answer_that_a_library_does_not_expect_is_left_to_the_other_mod
     assert await asyncio.gather(*(place.outcome(name) for name in odd)) == [("By the other.", "")] * len(odd)
 
 
+@pytest.mark.sampled(3)
 @BOTH
 @EACH
 async def test_the_other_model_answers_where_one_answers_oddly(

@@ -48,6 +48,7 @@ CHILDREN, TURNS = (6, 11) if NO_CACHE else (32, 50)
 """Where every task replays a history from its start, 32 at once would be a test of patience."""
 
 
+@pytest.mark.thorough
 async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, point_at: Any) -> None:
     served = point_at(crowd(CHILDREN, 4))
     write_crowd(place, turns=TURNS)

@@ -99,6 +99,7 @@ FAILED = {
 """Answers, and the failure that the model is told of for each."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_odd_answer_is_a_result_or_a_plain_failure(place: Place, transport: str) -> None:
     main = scripted([call("odd", instead=answer) for answer in (*READ, *FAILED)], "Done.")
@@ -133,6 +134,7 @@ async def test_half_a_character_takes_no_tool_away(place: Place, transport: str)
     assert tool_results(main, "half") == ["called half"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transport", ["stdio", "stream"])
 @pytest.mark.parametrize(
     ("line", "times"),
@@ -266,6 +268,7 @@ def program(action: str) -> dict[str, Any]:
     return {"mcp": {"odd": {"command": command, "pre_approved": True}}}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("action", "why"),
     [

@@ -88,6 +88,7 @@ def ids_of(request: str) -> list[str]:
     return re.findall(r'"(?:call_id|tool_call_id|tool_use_id)": ("[^"]*"|null)', request)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_what_comes_in_is_made_plain_before_it_is_kept(

@@ -196,6 +196,7 @@ async def test_a_model_without_batches_is_refused_and_a_script_answers(place: Pl
     assert (await place.run("script", "hello")).output == "hello"
 
 
+@pytest.mark.thorough
 async def test_killed_services_pay_for_nothing_twice(
     server: WorkflowEnvironment, tmp_path: Path, providers: BatchProviders
 ) -> None:

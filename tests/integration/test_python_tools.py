@@ -246,6 +246,7 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
     assert "raised ValidationError" in second
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("tool", "args", "words"),
     [

@@ -102,6 +102,7 @@ def services(workshop: Path, temporal: Client, queue: str, provider: FakeProvide
         first.wait()
 
 
+@pytest.mark.thorough
 async def test_a_providers_limit_holds_over_three_processes(fair: WorkflowEnvironment, tmp_path: Path) -> None:
     queue = f"test-{uuid4().hex}"
     (tmp_path / "workshop.yaml").write_text(f"providers: {{openai: {{max_requests_per_second: {RATE}}}}}\n")
@@ -333,6 +334,7 @@ async def test_a_question_has_its_turn_long_before_many_items_are_through(
     assert order.index("question") < ITEMS / 2
 
 
+@pytest.mark.thorough
 async def test_a_machine_that_is_full_goes_on_with_the_least(fair: WorkflowEnvironment, tmp_path: Path) -> None:
     begun = 0
     may_answer = asyncio.Event()

@@ -113,6 +113,7 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
         assert (await runs.question(started.run, "a1")).votes[0].via == "http"
 
 
+@pytest.mark.thorough
 async def test_a_result_is_waited_for_while_more_is_asked_than_one_request_may_name(place: Place) -> None:
     writer(place, [write_call(f"/{number}.txt") for number in range(101)], "Done.")
     async with door(place, 0) as address, ada(place, address) as runs:

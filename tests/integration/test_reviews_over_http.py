@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.dialects.answers import Answer, asks, says
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.runs.place import Place
@@ -34,6 +36,7 @@ async def _played(place: Place, worker: str) -> Any:
     return (await place.client.result(run)).output
 
 
+@pytest.mark.thorough
 async def test_a_model_goes_on_after_its_last_answer_where_that_is_not_accepted(
     place: Place, providers: Providers
 ) -> None:

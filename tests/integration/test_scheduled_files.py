@@ -188,6 +188,7 @@ async def test_lines_of_a_file_are_items_and_those_of_another_kind_are_inputs(pl
         await Schedules(place.client).delete(name)
 
 
+@pytest.mark.thorough
 async def test_kept_files_stay_as_they_were_and_gc_leaves_them_as_long_as_the_schedule_is_there(place: Place) -> None:
     model = reader(place)
     put(place, "news.txt", "%PDF-kept")

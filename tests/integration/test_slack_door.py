@@ -76,6 +76,7 @@ async def test_a_rejection_asks_for_its_reason_and_the_worker_is_told(place: Pla
     assert question.verdict.note == "not <today>"
 
 
+@pytest.mark.thorough
 async def test_who_was_first_elsewhere_is_shown_and_a_late_click_is_told(place: Place, slack: FakeSlack) -> None:
     writer(place)
     run = await place.start("writer")
@@ -87,6 +88,7 @@ async def test_who_was_first_elsewhere_is_shown_and_a_late_click_is_told(place: 
         await _there(slack.ephemeral, "already decided: approved by bob")
 
 
+@pytest.mark.thorough
 async def test_a_question_that_nobody_answers_in_time_says_so(place: Place, slack: FakeSlack) -> None:
     writer(place, approvals={"timeout": "20s", "on_timeout": "reject"})
     with begun(place, slack):
@@ -99,6 +101,7 @@ async def test_a_question_that_nobody_answers_in_time_says_so(place: Place, slac
         await place.client.result(run)
 
 
+@pytest.mark.thorough
 async def test_a_run_that_is_cancelled_takes_its_question_back_and_its_thread_says_so(
     place: Place, slack: FakeSlack
 ) -> None:
@@ -129,6 +132,7 @@ async def test_a_quorum_counts_on_the_card_and_one_person_counts_once(place: Pla
         assert (await place.client.result(run)).output == "Done."
 
 
+@pytest.mark.thorough
 async def test_a_rejection_after_somebody_has_agreed_is_shown_as_one(place: Place, slack: FakeSlack) -> None:
     writer(place, approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "quorum": 2}}})
     run = await place.start("writer")
@@ -142,6 +146,7 @@ async def test_a_rejection_after_somebody_has_agreed_is_shown_as_one(place: Plac
         await place.client.result(run)
 
 
+@pytest.mark.thorough
 async def test_a_door_that_was_killed_finds_its_cards_and_shows_what_has_become_of_them(
     place: Place, slack: FakeSlack
 ) -> None:
@@ -164,6 +169,7 @@ async def test_a_door_that_was_killed_finds_its_cards_and_shows_what_has_become_
     assert len([ts for ts in threads if ts in [one["ts"] for one in slack.cards(run)]]) == 1
 
 
+@pytest.mark.thorough
 async def test_two_doors_at_once_leave_one_card(place: Place, slack: FakeSlack) -> None:
     writer(place)
     with begun(place, slack), begun(place, slack):
@@ -213,6 +219,7 @@ async def test_files_of_one_name_are_all_attached(place: Place) -> None:
         assert attached == {"image.png": b"one", "2-image.png": b"two", "3-image.png": b"three"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -230,6 +237,7 @@ async def test_a_mention_that_starts_nothing_says_why(place: Place, slack: FakeS
     assert slack.cards(None, "") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -255,6 +263,7 @@ async def test_a_door_that_cannot_begin_says_why_and_no_token(
         assert token not in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 async def test_a_channel_that_is_none_or_that_the_app_is_not_in_is_named(place: Place, slack: FakeSlack) -> None:
     place.workshop()
     environment = variables(place, slack)
@@ -282,6 +291,7 @@ async def test_a_long_call_is_shown_in_part_and_approving_it_asks_again(place: P
         await place.client.result(run)
 
 
+@pytest.mark.thorough
 async def test_a_review_lists_its_changes_and_is_accepted_where_their_lines_are_read(
     place: Place, slack: FakeSlack
 ) -> None:
@@ -332,6 +342,7 @@ async def test_a_connection_that_was_refused_is_tried_at_a_new_address(
         await asyncio.gather(serving, return_exceptions=True)
 
 
+@pytest.mark.thorough
 async def test_a_lost_connection_comes_back(place: Place, slack: FakeSlack) -> None:
     writer(place)
     run = await place.start("writer")

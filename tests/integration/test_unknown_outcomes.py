@@ -104,6 +104,7 @@ async def services(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator
     await place.replay()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("answer", ["approve", "reject"])
 async def test_a_person_is_asked_whether_to_run_it_again(services: Services, answer: str) -> None:
     place = services.place

@@ -63,6 +63,7 @@ def once(text: str) -> Answer:
     return Answer((Say(text),), once=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_a_call_that_comes_as_text_is_no_result_and_is_not_carried_out(

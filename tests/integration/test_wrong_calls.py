@@ -56,6 +56,7 @@ DIFFERENT = ("twice-json", "one-key-too-many", "no-json", "no-object")
 """Calls that protocols write in ways of their own."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_slips_end_no_run(place: Place, providers: Providers, adapter: str, live: bool) -> None:

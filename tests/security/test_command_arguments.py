@@ -158,6 +158,7 @@ ESCAPES = [
 ]
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(("pattern", "command"), ESCAPES, ids=[command for _, command in ESCAPES])
 async def test_no_argument_leads_out_of_the_paths_of_a_rule(ground: Ground, pattern: str, command: str) -> None:
     with_lists(ground)

@@ -19,6 +19,7 @@ from tests.support.patience import PATIENCE_SECONDS
 SERVER = ExternalToolset(name="e", server=McpServer(command=("x",)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize(
     "patterns",

@@ -62,6 +62,7 @@ async def answer_until(place: Place, run: str, tool: str) -> Any:
         await place.decide(run, id=one.id, remember="session")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", TWICE)
 async def test_a_remembered_decision_does_not_cover_other_bytes(place: Place, what: str) -> None:
     make, changed = TWICE[what]

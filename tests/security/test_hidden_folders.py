@@ -52,6 +52,7 @@ STATES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("tree", "at"), STATES)
 async def test_no_command_reads_state_wherever_it_lies(tmp_path: Path, tree: Tree, at: str) -> None:
     ground = Ground(tmp_path / "workshop", BWRAP, tree)

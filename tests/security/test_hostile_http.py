@@ -68,6 +68,7 @@ ODD = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
 async def test_a_value_that_is_none_starts_nothing(
     place: Place, runs_begun: Callable[[], Awaitable[set[str]]], body: str
@@ -94,6 +95,7 @@ READ_OTHERWISE: dict[str, bytes] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("body", READ_OTHERWISE.values(), ids=READ_OTHERWISE.keys())
 async def test_a_body_that_two_readers_read_otherwise_decides_and_starts_nothing(place: Place, body: bytes) -> None:
     place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
@@ -118,6 +120,7 @@ MILLIONS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", MILLIONS.values(), ids=MILLIONS.keys())
 async def test_a_body_of_millions_of_values_is_not_made_into_them(
     place: Place, runs_begun: Callable[[], Awaitable[set[str]]], value: bytes
@@ -160,6 +163,7 @@ async def test_what_is_packed_is_not_unpacked(place: Place) -> None:
         assert refused.status in (400, 422), refused.body
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "If-Match", "Last-Event-ID"])
 async def test_a_header_that_is_there_twice_says_nothing(place: Place, name: str) -> None:
     place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
@@ -237,6 +241,7 @@ async def test_no_header_makes_another_request_of_one(place: Place, headers: dic
     await ada.until(started.body["run"], "completed")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ["-1", "abc", "1.5", "", "9" * 30, "0x1", "1 2"])
 async def test_a_number_of_an_event_that_is_none_is_refused(place: Place, given: str) -> None:
     place.worker("writer", scripted("Done."), **WRITE)
@@ -273,6 +278,7 @@ async def test_a_stream_that_nobody_reads_ends_and_keeps_nothing(place: Place, m
     assert 0 < service.told < count
 
 
+@pytest.mark.thorough
 async def test_hundreds_of_waits_are_answered_and_keep_nobody_out(place: Place) -> None:
     place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
     ada = person(place)

@@ -50,6 +50,7 @@ async def everything_kept(place: Place) -> str:
     return "".join(event.SerializeToString().decode(errors="replace") for one in histories for event in one.events)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_provider_that_repeats_the_key_is_not_repeated(
@@ -133,6 +134,7 @@ def read(file: Path) -> str:
     return ""
 
 
+@pytest.mark.thorough
 def test_nothing_that_a_command_leaves_behind_has_the_key(tmp_path: Path) -> None:
     (tmp_path / "workers").mkdir()
     (tmp_path / "workshop.yaml").write_text("name: test\n")

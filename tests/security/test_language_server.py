@@ -82,6 +82,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
         yield Served(workshop, at)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 async def test_no_text_ends_the_server(served: Served, text: str) -> None:
     at, workers = served.at, served.workshop / "workers"
@@ -97,6 +98,7 @@ async def test_no_text_ends_the_server(served: Served, text: str) -> None:
     at.close(document)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", list(TEXTS.values())[:5], ids=list(TEXTS)[:5])
 async def test_a_worker_is_served_while_the_workshops_file_is_broken(workshop: Path, text: str) -> None:
     async with editor(workshop) as at:
@@ -127,6 +129,7 @@ RUNNING = (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", RUNNING)
 async def test_opening_a_hostile_folder_runs_none_of_its_python(workshop: Path, ran: Path, keys: str) -> None:
     for name in ("schemas.py", "tools.py", "workers/tools.py", "sitecustomize.py", "conftest.py", "pydantic.py"):
@@ -165,6 +168,7 @@ SHOWN = ("workers/evil.worker", "workers/evil.eval.yaml", "workshop.yaml")
 """Files that have a problem, so that the place of it is looked for in their text."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SHOWN)
 @pytest.mark.parametrize("kind", ["a secret", "five gigabytes", "a file that never ends"])
 async def test_a_problem_of_what_may_not_be_read_tells_nothing_of_it(
@@ -324,6 +328,7 @@ async def lasting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[as
     assert "Traceback" not in said
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("number", "message"), list(enumerate(MESSAGES.values(), 100)), ids=MESSAGES.keys())
 async def test_no_message_ends_the_server_or_tells_where_it_stands(
     lasting: asyncio.subprocess.Process, number: int, message: bytes
@@ -335,6 +340,7 @@ async def test_no_message_ends_the_server_or_tells_where_it_stands(
     assert (await answer(lasting, number))["result"] is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["textDocument/hover", "textDocument/completion", "textDocument/rename", "shutdown"])
 async def test_a_request_before_the_greeting_is_an_error_and_no_end(workshop: Path, method: str) -> None:
     params = {"textDocument": {"uri": "file:///x"}, "position": {"line": 0, "character": 0}, "newName": "x"}

@@ -86,6 +86,7 @@ def command(kind: str, sleep: str) -> str:
     return LEFTOVERS[kind].replace("{sleep}", sleep)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", LEFTOVERS)
 async def test_nothing_outlives_its_command(ground: Ground, kind: str) -> None:
     sleep, runs = sleeper()
@@ -93,6 +94,7 @@ async def test_nothing_outlives_its_command(ground: Ground, kind: str) -> None:
     await until(lambda: not runs())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["background", "own session, forked", "daemon", "ignores the signals", "a crowd"])
 async def test_nothing_outlives_the_time_of_its_command(ground: Ground, kind: str) -> None:
     sleep, runs = sleeper()
@@ -140,6 +142,7 @@ async def killed(process: BaseProcess, number: signal.Signals) -> None:
     assert process.exitcode == -number
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
 @pytest.mark.parametrize(
     "kind", ["background", "own session, forked", "daemon", "closed streams", "ignores the signals", "no environment"]

@@ -140,6 +140,7 @@ CHANGES = [
 definition."""
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("script", CHANGES)
 async def test_no_command_changes_what_defines(ground: Ground, script: str) -> None:
     ground.overlays = False
@@ -154,6 +155,7 @@ async def test_no_command_changes_what_defines(ground: Ground, script: str) -> N
     assert not {name for name in made if "evil" in name or name.endswith("2")}
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("script", CHANGES)
 async def test_no_command_over_an_overlay_does_what_write_file_could_not(ground: Ground, script: str) -> None:
     protection = protection_of(ground.folder)
@@ -269,6 +271,7 @@ GIT = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("way", [BWRAP, None], ids=["isolated", "bare"])
 @pytest.mark.parametrize(("key", "command"), GIT)
 async def test_looking_at_a_repository_runs_nothing_that_it_names(

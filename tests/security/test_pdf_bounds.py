@@ -93,6 +93,7 @@ def _has_ended(process: psutil.Process) -> bool:
         return True
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> None:
@@ -105,6 +106,7 @@ def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> Non
     wait_for_end(workers())
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> None:
@@ -114,6 +116,7 @@ def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> N
     wait_for_end(workers())
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_pages_of_a_forged_file_are_shown_or_not(forged: Forged) -> None:
@@ -122,6 +125,7 @@ def test_the_pages_of_a_forged_file_are_shown_or_not(forged: Forged) -> None:
     wait_for_end(workers())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", [*SLOW.values(), *LARGE.values()], ids=[*SLOW, *LARGE])
 def test_the_pages_of_a_forged_deck_are_read_or_not(forged: Forged) -> None:
@@ -129,6 +133,7 @@ def test_the_pages_of_a_forged_deck_are_read_or_not(forged: Forged) -> None:
     wait_for_end(workers())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize(
     ("limit", "most"), [("CPU_SECONDS", 1), ("SECONDS", 0.5), ("MEMORY_BYTES", 150 << 20)], ids=str
@@ -234,6 +239,7 @@ async def start_endless(place: Place, point_at: Callable[..., object]) -> str:
     return await place.start("main", attachments=[one.model_dump() for one in attached])
 
 
+@pytest.mark.thorough
 async def test_a_turn_with_an_endless_file_is_refused(
     place: Place, point_at: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

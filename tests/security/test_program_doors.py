@@ -123,6 +123,7 @@ async def test_a_page_in_a_browser_reads_and_starts_nothing(place: Place, origin
 IDS = ["%2e%2e", "nothing", "a" * 2_000, "run/main", "RUN/main", "RUN%2Fmain", "RUN%00", "RUN ", "*", "' OR 1=1"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", IDS)
 async def test_no_spelling_of_an_id_leads_to_a_foreign_run(place: Place, name: str) -> None:
     writer(place)
@@ -191,6 +192,7 @@ DECISIONS: list[Any] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("body", DECISIONS, ids=lambda body: json.dumps(body)[:60])
 async def test_an_odd_decision_decides_nothing(place: Place, body: Any) -> None:
     writer(place)

@@ -42,6 +42,7 @@ def left(place: Place) -> set[str]:
 OLD = {"old", "old/o1", "old/o2"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("parts", "made"),
     [
@@ -60,6 +61,7 @@ async def test_what_is_in_a_new_folder_is_not_made_where_the_folder_is_rejected(
 
 if HAS_OVERLAYS:
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         ("command", "parts", "there"),
         [

@@ -36,6 +36,7 @@ REMOTES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", [BWRAP, None], ids=["isolated", "bare"])
 @pytest.mark.parametrize("command", REMOTES)
 async def test_a_remote_of_a_repository_names_no_program(tmp_path: Path, way: str | None, command: str) -> None:

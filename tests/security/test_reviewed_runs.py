@@ -52,6 +52,7 @@ def made_writable_for_nobody(place: Place) -> None:
     (place.folder / "data/a.txt").chmod(0o400)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("move", [changed, removed, linked, made_a_folder, made_writable_for_nobody])
 async def test_a_file_that_moves_during_its_review_is_asked_about_again_and_kept(
     place: Place, move: Callable[[Place], None]
@@ -87,6 +88,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 async def test_an_answer_that_does_not_fit_is_refused_or_asked_again_and_changes_nothing(
     place: Place, name: str

@@ -165,6 +165,7 @@ def test_a_command_with_more_than_is_looked_at_is_restrained(many: str) -> None:
     assert restrains(["git", "push"], MANY[many])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("many", MANY)
 def test_of_such_a_command_a_person_is_asked_where_a_rule_asks(many: str) -> None:
     policy = ShellPolicy(

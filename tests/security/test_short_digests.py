@@ -72,6 +72,7 @@ LIKE: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("like", LIKE)
 def test_two_cases_whose_runs_would_have_one_id_are_refused(tmp_path: Path, like: str) -> None:
     one, other = pair(LIKE[like]())

@@ -22,6 +22,7 @@ from tests.support.slack.in_slack import WORKER, parked, value_of
 from tests.support.slack.slack_process import PEOPLE, begun
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("user", "team"),
     [
@@ -81,6 +82,7 @@ FORGED: list[Any] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("forged", FORGED, ids=lambda one: repr(one)[:60])
 async def test_a_forged_button_decides_nothing(place: Place, forged: Any) -> None:
     async with parked(place) as (door, run):
@@ -239,6 +241,7 @@ MENTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("text", "event"), MENTIONS, ids=lambda one: repr(one)[:40])
 async def test_a_mention_of_others_or_of_nothing_starts_no_run(
     place: Place, runs_begun: Callable[[], Awaitable[set[str]]], text: str, event: dict[str, Any]
@@ -306,6 +309,7 @@ ANSWERS: list[tuple[int, dict[str, str], str]] = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", ["conversations.history", "chat.postMessage"])
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: repr(one)[:50])
 async def test_whatever_slack_answers_the_card_is_there_once_in_the_end(

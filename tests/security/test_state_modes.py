@@ -188,6 +188,7 @@ def test_doctor_says_what_was_open(tmp_path: Path) -> None:
     assert list(_state(tmp_path)) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mask", [0o000, 0o022])
 async def test_a_real_server_keeps_all_to_its_owner(mask: int, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n")

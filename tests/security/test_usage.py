@@ -89,6 +89,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     return answer.usage
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("usage", WHOLE.values(), ids=WHOLE)
 async def test_an_unbelievable_report_is_replaced_by_an_estimate(point_at: Any, usage: Any, streamed: bool) -> None:
@@ -144,6 +145,7 @@ ENDLESS = 40
 """Turns after which a test gives up on a limit."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("limits", [{"tokens": 5000}, {"cost": 0.02}], ids=["tokens", "cost"])
 @pytest.mark.parametrize(

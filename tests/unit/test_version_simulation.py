@@ -21,6 +21,7 @@ def test_equal_versions_are_called_different_no_more_often_than_is_said() -> Non
     assert tally.too_few == 0
 
 
+@pytest.mark.thorough
 def test_a_better_version_is_found_with_more_cases_and_more_repeats() -> None:
     found = {
         (cases, repeats): compared(cases, repeats, (EQUAL, BETTER), seed=2, comparisons=30)

@@ -93,6 +93,7 @@ def busy(folder: Path, script: str) -> Generator[None]:
 
 if working_bwrap() is not None:
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("script", [_FILES, _FOLDERS, _REPOSITORIES], ids=["files", "folders", "repositories"])
     @pytest.mark.parametrize("root", [".", "files"])
     async def test_a_command_runs_while_files_come_and_go(tmp_path: Path, script: str, root: str) -> None:

@@ -175,6 +175,7 @@ LEFT = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("script", "says"), LEFT)
 async def test_what_write_file_could_not_do_is_left_out_and_named(ground: Ground, script: str, says: str) -> None:
     modes = {path: path.lstat().st_mode for path in ground.folder.rglob("*")}
@@ -238,6 +239,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_command_makes_a_file_where_write_file_does(ground: Ground, tmp_path: Path, path: str) -> None:
     other = Ground(tmp_path / "other/workshop", BWRAP)

@@ -199,6 +199,7 @@ def _ended(account: Account, kind: str, custom_id: str, *, created: datetime = N
     account.files[job.input_file] = f'{{"custom_id": "{custom_id}"}}'.encode()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adapter", SPEAKERS)
 async def test_a_request_is_looked_for_among_the_batches_of_its_time(providers: BatchProviders, adapter: str) -> None:
     account = providers.accounts[f"find-{adapter}"]

@@ -30,6 +30,7 @@ def test_every_command_has_its_place_in_the_help() -> None:
     assert OTHER.epilogue == ""
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", COMMAND_HELP)
 def test_the_usage_line_names_what_is_typed(name: str) -> None:
     entry, arguments = COMMAND_HELP[name], app[name].assemble_argument_collection(parse_docstring=True)
@@ -43,6 +44,7 @@ def test_the_usage_line_names_what_is_typed(name: str) -> None:
     assert "Begin here" not in shown
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
 def test_examples_are_commands_that_the_parser_takes(name: str, example: str) -> None:
     words = shlex.split(example, comments=True)

@@ -186,6 +186,7 @@ def test_completion_completes_in_bash(run: Run) -> None:
     assert done.stdout == "--approve-all\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_completion_knows_every_command(run: Run, shell: str) -> None:
     script = run("completion", shell).stdout

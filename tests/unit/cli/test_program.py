@@ -119,6 +119,7 @@ USAGE = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
 def test_a_mistake_in_the_command_line_is_one_message_and_exit_code_2(
     arguments: list[str], said: str, workshop: Path
@@ -176,6 +177,7 @@ def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
     assert "`llm-do-temporal init` makes a workshop" in done.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -299,6 +301,7 @@ def test_help_imports_neither_temporal_nor_yaml(tmp_path: Path) -> None:
     assert not imported(done) & {"temporalio", "yaml", "jinja2", "opentelemetry", "pydantic", "pydantic_ai"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "arguments",
     [["approvals"], ["approve", "run"], ["list"], ["watch", "run"], ["start", "greeter", "hi"]],

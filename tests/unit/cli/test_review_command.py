@@ -357,6 +357,7 @@ def test_a_run_without_a_review_is_told(play: Play) -> None:
         play([])
 
 
+@pytest.mark.thorough
 def test_ten_thousand_changes_are_listed(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     sides: dict[str, tuple[Side, Side]] = {f"src/{n % 100}/{n}.txt": (None, f"{n}\n") for n in range(10_000)}
     play([made_review(MemoryBlobs(), sides)])

@@ -115,6 +115,7 @@ async def test_runs_are_listed_with_their_costs_in_one_go(
     assert len(server.queries) == 1
 
 
+@pytest.mark.thorough
 async def test_a_long_search_says_how_far_it_is(
     server: RunServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def review(blobs: CountedBlobs) -> Review:
     return made_review(blobs, sides)
 
 
+@pytest.mark.thorough
 def test_ten_thousand_changes_are_one_blob_and_files_are_read_when_somebody_looks(blobs: CountedBlobs) -> None:
     sides: dict[str, tuple[Side, Side]] = {f"src/{n % 100}/{n}.txt": (None, f"{n}\n") for n in range(10_000)}
 
@@ -83,6 +84,7 @@ def test_the_tree_has_every_change_in_its_folder(review: Review) -> None:
     assert [one.path for one in src.folders[0].changes] == ["src/new/one.txt", "src/new/two.txt"]
 
 
+@pytest.mark.thorough
 def test_a_path_deeper_than_any_stack_is_one_row(blobs: CountedBlobs) -> None:
     deep = "a/" * 1_700
     stairs = {f"{'b/' * depth}x": (None, "") for depth in range(1, 1_050)}

@@ -249,6 +249,7 @@ async def test_a_clock_that_is_behind_that_of_the_server_hides_nothing() -> None
     assert contents.further == 2 * MOST_RUNS - len(contents.entries)
 
 
+@pytest.mark.thorough
 async def test_of_a_burst_and_a_few_older_runs_the_older_ones_are_read() -> None:
     server = ListServer()
     older, burst = 50, 5_000

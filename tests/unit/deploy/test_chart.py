@@ -245,6 +245,7 @@ WRONG: list[tuple[Change, str]] = [
 ]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("change", "said"), WRONG, ids=[said for _, said in WRONG])
 def test_what_is_wrong_is_found(change: Change, said: str) -> None:
     manifests = render(values(SCALED, TIMED, {"encryption": {"secretName": "keys"}}))

@@ -295,6 +295,7 @@ def open_files() -> list[str]:
     return sorted(path for path in found if path.startswith("/"))
 
 
+@pytest.mark.sampled(1)
 def test_no_descriptor_is_left_open(files: Files, outside: Path) -> None:
     files.put("a/b.txt", "text")
     (files.workshop / "out").symlink_to(outside)
@@ -340,6 +341,7 @@ def room_for(files: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("supervised", [True, False])
 @pytest.mark.parametrize("room", range(12))
 async def test_a_program_that_could_not_be_started_leaves_no_file_open(room: int, *, supervised: bool) -> None:

@@ -57,6 +57,7 @@ def test_what_is_stored_is_left_as_it_is(tmp_path: Path) -> None:
     assert list(stored.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_where_a_test_fails_nothing_is_stored(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="nothing was recorded"):
         record({"shell": "test_shell.py::test_nothing"}, tmp_path)

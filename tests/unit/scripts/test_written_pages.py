@@ -82,6 +82,7 @@ def test_who_must_act_on_an_error_is_not_cut_out_of_a_name(name: str) -> None:
     assert row.split(" | ")[2] == "the operator"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", list(check_docs.WRITTEN))
 def test_a_written_page_that_was_changed_by_hand_is_a_fault(tmp_path: Path, page: Path) -> None:
     script = check_docs.WRITTEN[page]

@@ -1,0 +1,103 @@
+"""Two tiers of tests: those of `make test`, and the thorough ones, which `make thorough` adds.
+
+A test is thorough where it is marked so: what it finds, a quicker test finds as well, or it is about a rare accident.
+`sampled(3)` leaves three of a test's cases in `make test`. Of a test of the models' protocols a few forms stay: a form
+is an adapter, and whether its answers are streamed. `make adapters` runs all forms.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support.dialects.forms import EVERY_FORM, cases_of
+
+THOROUGH, SAMPLED = "thorough", "sampled"
+PART = "THOROUGH_PART"
+"""The variable that chooses a part of the thorough tests: `2/6` is the second of six."""
+_ADAPTER, _LIVE = "adapter", "live"
+
+
+def mark(items: Sequence[pytest.Item]) -> None:
+    """Mark the cases that `make test` leaves out: of tests that are marked `sampled`, and most forms of protocols.
+
+    The name of the test and its other parameters choose the forms that stay, so all forms have their share.
+    """
+    alike: dict[str, list[pytest.Function]] = defaultdict(list)
+    forms: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        name = f"{item.path.name}::{item.originalname}"
+        if item.get_closest_marker(SAMPLED):
+            alike[name].append(item)
+        elif _ADAPTER in _parameters(item):
+            others = {key: value for key, value in _parameters(item).items() if key not in {_ADAPTER, _LIVE}}
+            forms[f"{name}{others}"].append(item)
+    for cases in alike.values():
+        _leave_out(cases, _sample(cases))
+    if not EVERY_FORM:
+        for name, cases in forms.items():
+            _leave_out(cases, _kept(cases, zlib.crc32(name.encode())))
+
+
+def part_of(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
+    """Return the thorough tests of one part, `2/6` for the second of six; a test is always in the same one.
+
+    Raises ValueError for a part that there is not.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", part)
+    number, parts = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= parts:
+        raise ValueError(f"PART is '{part}', not like 2/6")
+    mine = [one for one in items if zlib.crc32(one.nodeid.encode()) % parts == number - 1]
+    return [one for one in mine if one.get_closest_marker(THOROUGH)]
+
+
+def chosen(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests that are run and those that are left out, as far as the variable says."""
+    part = os.environ.get(PART)
+    if not part:
+        return items, []
+    mine = set(part_of(items, part))
+    return [one for one in items if one in mine], [one for one in items if one not in mine]
+
+
+def _leave_out(cases: Sequence[pytest.Function], kept: Sequence[pytest.Function]) -> None:
+    for item in cases:
+        if item not in kept:
+            item.add_marker(THOROUGH)
+
+
+def _sample(cases: Sequence[pytest.Function]) -> list[pytest.Function]:
+    """As many cases as the mark says, spread evenly over all of them."""
+    (marker,) = {mark.args for item in cases for mark in item.iter_markers(SAMPLED)}
+    count = min(int(marker[0]), len(cases))
+    return [cases[step * len(cases) // count] for step in range(count)]
+
+
+def _parameters(item: pytest.Function) -> dict[str, object]:
+    spec = getattr(item, "callspec", None)
+    return {} if spec is None else spec.params
+
+
+def _kept(forms: Sequence[pytest.Function], number: int) -> list[pytest.Function]:
+    """One streamed and one whole form, or one of each half of the adapters where no parameter says which.
+
+    A test that shares its cases out among the forms keeps half of the adapters, so that each case has one form.
+    """
+    adapters = list(dict.fromkeys(_parameters(item)[_ADAPTER] for item in forms))
+    count = len(adapters)
+    if cases_of.__name__ in forms[0].function.__code__.co_names:
+        taken = {adapters[(number + step) % count] for step in range((count + 1) // 2)}
+        return [item for item in forms if _parameters(item)[_ADAPTER] in taken]
+    streamed, whole = adapters[number % count], adapters[(number + count // 2) % count]
+    wanted = {True: streamed, False: whole}
+    if _LIVE in _parameters(forms[0]):
+        return [item for item in forms if _parameters(item)[_ADAPTER] == wanted[bool(_parameters(item)[_LIVE])]]
+    return [item for item in forms if _parameters(item)[_ADAPTER] in wanted.values()]
