@@ -40,7 +40,7 @@ def names(pytester: pytest.Pytester, *arguments: str) -> Sequence[str]:
     """What is collected: each test as its function and its case."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(MODULE)
-    result = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:asyncio", *arguments)
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
     return [line.partition("::")[2] for line in result.outlines if "::" in line]
 
 
