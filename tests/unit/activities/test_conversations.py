@@ -60,6 +60,17 @@ def test_an_answer_that_a_request_refers_to_stands_before_what_it_carries() -> N
     assert whole.ends == {1: 1, 2: 3}
 
 
+def test_a_request_that_is_tried_again_is_in_the_conversation_once() -> None:
+    whole = begun()
+    whole.answer = CALLED
+    whole.add(second(), [])
+    once, sizes = list(whole.messages), list(whole.sizes)
+    whole.add(second(), [])
+    assert whole.messages == once
+    assert whole.sizes == sizes
+    assert whole.ends == {1: 1, 2: 3}
+
+
 def test_instructions_that_are_sent_once_are_those_of_each_request() -> None:
     whole = begun()
     whole.answer = CALLED

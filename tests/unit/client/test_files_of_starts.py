@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.start import StartRequest
+from llm_do_temporal.client.start import StartRequest, load_local_worker
+from llm_do_temporal.errors import UsageError
 
 opened: Counter[str] = Counter()
 """Times that this process has opened each file."""
@@ -52,3 +53,14 @@ def test_a_start_reads_each_attached_file_once_and_still_doubts_it(workshop: Pat
     times, told = started(workshop, deck)
     assert times[str(deck)] == 1
     assert told == ["models do not get these files as they are: 'deck.pdf': it was cut: its end is missing"]
+
+
+def test_files_of_an_item_count_with_those_of_the_start(workshop: Path) -> None:
+    policy = "attachment_policy: {max_total_bytes: 10}"
+    (workshop / "workers/main.worker").write_text(f"description: x\n{policy}\n---\nDo it.\n", encoding="utf-8")
+    file = workshop / "six.txt"
+    file.write_bytes(b"6 byte")
+    worker = load_local_worker(workshop, "main")
+    of_start = worker.attach([file])
+    with pytest.raises(UsageError, match="2 files of together 12 bytes attached"):
+        worker.attach([file], beside=of_start)

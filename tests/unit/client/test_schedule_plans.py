@@ -7,7 +7,15 @@ from datetime import timedelta
 import pytest
 
 from llm_do_temporal.cli.options import read_duration_flag
-from llm_do_temporal.client.schedules import CRON_NAMES, SchedulePlan, cron_words, every_words
+from llm_do_temporal.client.schedules import (
+    CRON_NAMES,
+    OVERLAPS,
+    Meeting,
+    MeetingFate,
+    SchedulePlan,
+    cron_words,
+    every_words,
+)
 from llm_do_temporal.errors import UsageError
 
 
@@ -96,3 +104,24 @@ def test_simple_times_have_words_and_others_stay_as_they_are(cron: str, words: s
 )
 def test_lengths_of_time_are_told_in_their_units(seconds: int, words: str) -> None:
     assert every_words(timedelta(seconds=seconds)) == words
+
+
+NONE, ONE_GOES_ON, ONE_WAITS = ((), 0), (("first",), 0), (("first",), 1)
+BEGINS, WAITS, SKIPPED, REPLACES = MeetingFate.BEGINS, MeetingFate.WAITS, MeetingFate.SKIPPED, MeetingFate.REPLACES
+
+
+@pytest.mark.parametrize(
+    ("overlap", "beside_one", "behind_one"),
+    [
+        ("skip", SKIPPED, SKIPPED),
+        ("buffer-one", WAITS, SKIPPED),
+        ("buffer-all", WAITS, WAITS),
+        ("cancel-other", REPLACES, REPLACES),
+        ("terminate-other", REPLACES, REPLACES),
+        ("allow-all", BEGINS, BEGINS),
+    ],
+)
+def test_a_policy_says_the_fate_of_one_more_run(overlap: str, beside_one: MeetingFate, behind_one: MeetingFate) -> None:
+    assert overlap in OVERLAPS
+    found = [Meeting(overlap, *runs).fate for runs in (NONE, ONE_GOES_ON, ONE_WAITS)]
+    assert found == [BEGINS, beside_one, behind_one]

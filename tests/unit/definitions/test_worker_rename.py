@@ -102,7 +102,8 @@ def test_a_worker_in_a_folder_moves_with_it(root: Path) -> None:
     [
         ("Chief", {}, "not valid"),
         ("shell", {}, "reserved"),
-        ("chief", {}, "already"),
+        ("chief", {}, "there is a worker 'chief' already"),
+        ("fresh", {"fresh.worker": "---\nx\n"}, "there is a worker 'fresh' already"),
         ("../x", {}, "not valid"),
         ("fresh", {"workers/bad.worker": "a: [\n---\nx\n"}, "not valid YAML"),
         ("fresh", {"tools.py": "import x\nx.call_worker('deck_reader', 'go')\n"}, "tools.py:2 names"),

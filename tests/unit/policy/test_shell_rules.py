@@ -303,6 +303,9 @@ def test_a_rule_whose_wildcard_would_take_an_option_is_passed_over() -> None:
     )
     tree = Tree(mounts=(Mount(at="/", root="."),))
     assert judge_command(policy, tree, "ls -la").use.asks is True, "what was to be asked about is not free"
+    both = (ShellRule(pattern="ls *"), ShellRule(pattern="* *", approval_required=False))
+    passed_over = ShellPolicy(rules=both, default=ShellDefault(approval_required=False))
+    assert judge_command(passed_over, tree, "ls -la").use.asks is True, "nor where a wider rule is passed over, too"
     glued = ShellPolicy(rules=(ShellRule(pattern="cc -I*", approval_required=False),))
     assert judge_command(glued, tree, "cc -I/etc").use.name == "proc.exec.unlisted"
 

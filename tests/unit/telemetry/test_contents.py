@@ -28,6 +28,7 @@ def test_only_what_came_after_the_last_answer_is_new() -> None:
     second: dict[str, Any] = {"kind": "request", "parts": [{}]}
     assert new_messages([first]) == [first]
     assert new_messages([first, answer, second]) == [second]
+    assert new_messages([first, answer, first, answer, second]) == [second]
 
 
 def test_what_the_loop_notes_down_is_told_as_text_or_not_at_all() -> None:
