@@ -11,7 +11,7 @@ QUICK := -m 'not thorough'
 # Hundreds of processes are started: each begins a second sooner with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo browser test test-fast adapters layers evaluations doors security faults check lock histories bench bench-cluster certify power compose-images \
+.PHONY: help setup demo browser test test-fast thorough adapters layers evaluations doors security faults check lock histories bench bench-cluster certify power compose-images \
     compose-test cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
 
 help:  ## Show this list

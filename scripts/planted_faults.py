@@ -41,9 +41,8 @@ TEST_SECONDS = 120
 RUN_SECONDS = 600
 """Longest time of one run of pytest, for a fault that pytest itself does not survive."""
 _PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS))
-_QUICK_TESTS = ("-o", "addopts=-ra", "-m", "not thorough")
-"""Options that leave out the slow tier, whose tests are not run each time; also where no test is marked as one of it,
-which the project's own options take for a mistake."""
+_QUICK_TESTS = ("-m", "not thorough")
+"""Options that leave out what `make test` leaves out."""
 _PASSED, _FAILED, _NOT_COLLECTED = 0, 1, 2
 """Exit codes of pytest; the last one is also that of a module that cannot be imported."""
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
