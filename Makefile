@@ -4,9 +4,8 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests with servers wait longer than they compute, so two processors are busy only with this many tests at a time. A
-# test takes up to half a gigabyte. The tests of tests/e2e start services of their own, so fewer of them go on at a time.
-ASIDE := -n 8 --dist worksteal
-ASIDE_E2E := -n 6 --dist worksteal
+# test takes up to half a gigabyte.
+ASIDE := -n 6 --dist worksteal
 QUICK := -m 'not thorough'
 # Hundreds of processes are started: each begins a second sooner with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,12 +33,9 @@ REPLAYED := approvals cancellation delegated_approvals delegation long_conversat
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not the thorough ones, and those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 4 $(QUICK) tests/unit --ignore tests/unit/policy
+	$(call PYTEST,unit) -n 3 $(QUICK) tests/unit tests/replay --ignore tests/unit/policy
 	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
-	$(call PYTEST,security) $(ASIDE) $(QUICK) tests/security
-	$(call PYTEST,integration) $(ASIDE) $(QUICK) tests/integration
-	$(call PYTEST,replay) tests/replay
-	$(call PYTEST,e2e) $(ASIDE_E2E) $(QUICK) tests/e2e
+	$(call PYTEST,servers) $(ASIDE) $(QUICK) tests/e2e tests/integration tests/security
 
 # PART=2/6 takes the second of six parts, which is what CI does: each commit has one.
 PART ?=
