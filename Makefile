@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests with servers wait longer than they compute, so two processors are busy only with this many tests at a time. A
-# test takes up to half a gigabyte.
+# process takes up to a gigabyte, and its servers as much.
 ASIDE := -n 6 --dist worksteal
 QUICK := -m 'not thorough'
 # Hundreds of processes are started: each begins a second sooner with compiled modules.

@@ -10,7 +10,7 @@ import ast
 import threading
 
 TRIES = 5
-"""How often a text is parsed that other people's code disturbs: it calls `ast.parse` itself."""
+"""Most attempts for a text: other people's code may call `ast.parse` itself, and disturb one."""
 _one_thread = threading.Lock()
 
 

@@ -128,6 +128,7 @@ def test_dev_says_that_its_port_is_in_use(bad: Desk) -> None:
         told(bad.type("dev", "--port", port, code=2), f"port {port} is in use", "--port")
 
 
+@pytest.mark.thorough
 def test_a_second_dev_in_the_same_workshop_says_who_serves_it(bad: Desk) -> None:
     bad.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
     address = bad.host.address

@@ -37,6 +37,7 @@ def broken(desk: Desk, folder: Path, how: str) -> None:
     desk.environment["PYTHONPATH"] = os.pathsep.join((str(folder), desk.environment.get("PYTHONPATH", "")))
 
 
+@pytest.mark.thorough
 def test_a_setting_that_no_service_can_have_is_reported_where_the_run_is_awaited(small: Desk) -> None:
     small.environment |= _MISTAKE
 

@@ -68,6 +68,7 @@ def test_an_evaluation_whose_service_dies_comes_to_the_same_end() -> None:
     assert told["events"] > 200
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_what_comes_out_otherwise_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "workers").mkdir()

@@ -26,6 +26,7 @@ def _assert_finished_once(desk: Desk, provider: FakeProvider, *, unanswered: lis
         assert times == 1 or identity in unanswered, "a turn that was answered was asked again"
 
 
+@pytest.mark.thorough
 def test_killed_during_a_model_turn(desk: Desk) -> None:
     script = HeldJob("orchestrator")
     with FakeProvider(script) as provider:

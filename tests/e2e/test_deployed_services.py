@@ -62,6 +62,7 @@ def slow_worker(desk: Desk) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_work(desk: Desk, address: str) -> None:
     health = unused_port()
     desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_GRACEFUL_SHUTDOWN_SECONDS": "600"}
@@ -158,6 +159,7 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
     assert {"ready: task queue llm-do", "stopping: finishing what is under way"} <= {line["message"] for line in lines}
 
 
+@pytest.mark.thorough
 def test_a_service_that_has_only_begun_says_so_and_leaves_when_told(desk: Desk) -> None:
     """The server takes connections and answers nothing; 143 would be a program that died of the signal."""
     health = unused_port()

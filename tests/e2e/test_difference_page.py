@@ -30,6 +30,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
         yield office
 
 
+@pytest.mark.thorough
 async def test_a_fork_leads_to_what_it_has_changed(office: Office) -> None:
     """Scripts are off: the page works without them, and hostile text of models stays text."""
 

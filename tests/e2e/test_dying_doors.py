@@ -68,7 +68,7 @@ def play(desk: Desk, door: Door, proxy: KillingProxy) -> Ended:
     return lasting(lambda: door.result(run))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("door", "moment"), ROWS, ids=[f"{moment.name.lower()}-{door.__name__}" for door, moment in ROWS]
 )

@@ -51,6 +51,7 @@ def test_what_init_says_to_type_works(desk: Desk) -> None:
     assert (shop / "files/notes.md").read_text() == "- buy bread\n"
 
 
+@pytest.mark.thorough
 def test_doctor_says_what_a_server_lacks(desk: Desk, address: str) -> None:
     lacking = findings(desk.type("doctor", "--address", address, "--json", code=1).stdout)
     assert lacking["Temporal"]["message"] == f"{address}, named by --address"

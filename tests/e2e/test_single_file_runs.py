@@ -53,6 +53,7 @@ def alone(desk: Desk, tmp_path: Path) -> Iterator[Alone]:
             eventually(lambda served=served: running_host(served) is None, "the host has left")
 
 
+@pytest.mark.thorough
 def test_a_file_runs_and_nothing_is_written_beside_it(alone: Alone) -> None:
     assert alone.type("start", "echo.worker", "hello").stdout == "hello\n"
     assert [path.name for path in alone.folder.iterdir()] == ["echo.worker"]

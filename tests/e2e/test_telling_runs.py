@@ -50,6 +50,7 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_pat
     assert not (tmp_path / "x.md").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["start", "watch"])
 def test_a_pipe_is_told_of_the_work_while_it_is_done(desk: Desk, command: str) -> None:
     (desk.workshop / "slow.worker").write_text("---\nname: slow\n---\nSay hi.\n")

@@ -26,6 +26,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offic
         yield office
 
 
+@pytest.mark.thorough
 async def test_a_key_takes_the_last_answer_back_on_the_page(office: Office) -> None:
     await office.asking("page", [write("/page-1.md", "one"), write("/page-2.md", "two")])
     await office.asks("page", "a2")

@@ -98,6 +98,7 @@ async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned
         assert await builds_of(client.temporal, run) == versions
 
 
+@pytest.mark.thorough
 async def test_migrate_check_serves_nothing_at_the_embedded_server(desk: Desk) -> None:
     folder = desk.workshop
     async with Host(HostSettings(folder)).server_alone() as info:

@@ -80,6 +80,7 @@ def service_of(host: int) -> int:
     return service
 
 
+@pytest.mark.thorough
 def test_a_host_starts_a_killed_service_again(desk: Desk) -> None:
     script = HeldJob("orchestrator")
     with FakeProvider(script) as provider:
@@ -93,6 +94,7 @@ def test_a_host_starts_a_killed_service_again(desk: Desk) -> None:
         assert sorted(desk.evaluations()) == desk.decks
 
 
+@pytest.mark.thorough
 def test_the_host_leaves_once_nobody_needs_it(desk: Desk) -> None:
     desk.type("start", "greeter", "hello")
     assert (desk.workshop / ".llm-do" / "temporal.db").exists()

@@ -168,7 +168,7 @@ async def test_one_reads_in_a_conversation_what_its_model_was_told(place: Place,
         assert ("prompt", "") not in said
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 async def test_another_provider_goes_on_where_one_has_begun(place: Place, providers: Providers, live: bool) -> None:
     """Each turn begins with the first model: so each of the two is told what the other one has said."""

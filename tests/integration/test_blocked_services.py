@@ -95,7 +95,7 @@ async def test_what_blocks_harms_no_call_and_no_turn(service: Service, how: str)
     await service.place.replay()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_service_that_is_lost_while_it_is_blocked_is_noticed(service: Service, number: int) -> None:
     await service.begin("expression")

@@ -39,6 +39,7 @@ def mcp(**keys: Any) -> dict[str, Any]:
     return {"mcp": {"mails": {"pre_approved": True, **keys}}}
 
 
+@pytest.mark.thorough
 async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Place) -> None:
     log = place.folder / "calls.log"
     main = scripted(call("die", status=3), "Done.")

@@ -92,6 +92,7 @@ async def test_a_running_service_takes_the_keys_of_its_file_as_they_change(vault
     assert ([name in first for name in used], [name in last for name in used]) == ([True, False], [False, True])
 
 
+@pytest.mark.thorough
 async def test_a_service_with_a_wrong_key_says_so_and_loses_nothing(vault: Vault) -> None:
     place = vault.place
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})

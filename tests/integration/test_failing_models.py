@@ -168,6 +168,7 @@ async def test_a_run_waits_for_the_key_that_an_alias_names(
     assert (await place.client.result(run)).output == "With the key."
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("keyless")
 async def test_of_several_models_without_keys_the_first_whose_key_comes_answers(place: Place, point_at: Any) -> None:
     place.worker("main", f"anthropic:first,{SECOND}")

@@ -170,6 +170,7 @@ async def test_functions_are_not_called_again_and_what_they_called_is_reused(pla
     assert "asked.txt" in again.layer.recent.entries
 
 
+@pytest.mark.thorough
 async def test_an_mcp_server_is_not_called_again(place: Place) -> None:
     log = place.folder / "calls.log"
     main = scripted(call("add", first=1, second=2), "Done.")

@@ -36,6 +36,7 @@ async def evaluated(place: Place, who: Program, **more: Any) -> str:
             return name
 
 
+@pytest.mark.thorough
 async def test_a_person_evaluates_reads_and_compares(place: Place) -> None:
     greeting(place, "Hello!")
     ada = person(place)

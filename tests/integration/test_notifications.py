@@ -174,6 +174,7 @@ async def test_a_remembered_decision_is_told_once(place: Place, receiver: Receiv
     assert events(receiver) == ["approval.requested", "approval.decided"]
 
 
+@pytest.mark.thorough
 async def test_a_reminder_and_the_end_of_its_time_are_told(place: Place, receiver: Receiver) -> None:
     place.workshop(notify=[target(receiver.url)], approvals={"remind_after": "1s", "timeout": "8s"})
     place.worker("main", scripted(write_call(), "Pity."), toolsets=FILESYSTEM)

@@ -99,7 +99,7 @@ FAILED = {
 """Answers, and the failure that the model is told of for each."""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_odd_answer_is_a_result_or_a_plain_failure(place: Place, transport: str) -> None:
     main = scripted([call("odd", instead=answer) for answer in (*READ, *FAILED)], "Done.")

@@ -165,6 +165,7 @@ async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(pl
         assert (now.done, [one.output for one in (await runs.results(begun.experiment)).results]) == (1, ["Hello!"])
 
 
+@pytest.mark.thorough
 async def test_a_result_is_waited_for_while_the_door_goes_away_and_comes_back(place: Place, port: int) -> None:
     writer(place)
     token = TokenFile.of_workshop(place.folder).create("ada", frozenset(TokenScope), is_person=True)

@@ -320,6 +320,7 @@ async def test_a_review_lists_its_changes_and_is_accepted_where_their_lines_are_
     assert not (place.folder / "new").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("connections", [0, 1])
 async def test_a_connection_that_was_refused_is_tried_at_a_new_address(
     place: Place, slack: FakeSlack, connections: int, monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,7 @@ async def test_nonsense_about_undo_is_refused_or_noted_and_the_run_goes_on(place
     assert (await place.client.result(run)).output == "Done."
 
 
+@pytest.mark.thorough
 async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, tmp_path: Path) -> None:
     queue = f"test-{uuid4().hex}"
     place = Place(tmp_path, LlmDoClient(server.client, task_queue=queue), queue)

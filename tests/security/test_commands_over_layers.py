@@ -65,6 +65,7 @@ if HAS_OVERLAYS:
         assert said == ""
         assert commands.changes == {}
 
+    @pytest.mark.thorough
     async def test_no_program_begins_while_a_folder_of_the_machine_is_open(commands: LayeredCommands) -> None:
         commands.tree = Tree(mounts=(Mount(at="/", root=".", readonly=True),))
         # The fastest program to look, in as many starts as a test has time for.

@@ -50,7 +50,7 @@ def check_log(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(ours)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["much", "a cleared screen"])
 async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
     place: Place, name: str, caplog: pytest.LogCaptureFixture
@@ -95,6 +95,7 @@ async def test_what_a_program_writes_to_standard_error_is_bounded_and_quiet(
     assert "the server of toolset loud wrote to its standard error: " in check_log(caplog)
 
 
+@pytest.mark.thorough
 async def test_what_a_server_left_behind_keeps_nobody_waiting(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     model = scripted(call("leave", words="\x1b[2J"), "Left.")
     place.worker("main", model, toolsets=mcp())

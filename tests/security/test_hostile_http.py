@@ -255,6 +255,7 @@ async def test_a_number_of_an_event_that_is_none_is_refused(place: Place, given:
     assert [event["event"] for event in beyond] == ["end"]
 
 
+@pytest.mark.thorough
 async def test_a_stream_that_nobody_reads_ends_and_keeps_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
     place.worker("teller", scripted("x" * 20_000), export=True)

@@ -50,7 +50,7 @@ async def everything_kept(place: Place) -> str:
     return "".join(event.SerializeToString().decode(errors="replace") for one in histories for event in one.events)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_provider_that_repeats_the_key_is_not_repeated(

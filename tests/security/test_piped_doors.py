@@ -122,7 +122,7 @@ async def test_what_is_no_message_changes_nothing(place: Place, arguments: tuple
     assert await started(place) == before
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [ACP, MCP], ids=lambda arguments: arguments[0])
 async def test_a_line_that_is_too_long_is_refused_at_once_and_fills_no_memory(
     place: Place, arguments: tuple[str, ...]
@@ -177,6 +177,7 @@ async def test_a_session_that_there_never_was_is_not_found(lasting: Attacked, me
     assert said["error"]["code"] == -32_002
 
 
+@pytest.mark.thorough
 async def test_a_forged_or_repeated_answer_decides_nothing(place: Place) -> None:
     writer(place)
     async with piped(place, *ACP) as door:
@@ -310,6 +311,7 @@ async def test_what_a_worker_says_stays_within_its_line(place: Place, arguments:
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in door.lines)
 
 
+@pytest.mark.thorough
 async def test_a_task_is_known_to_the_next_process_after_a_kill_and_to_nobody_else(place: Place) -> None:
     writer(place)
     meta: dict[str, Any] = {

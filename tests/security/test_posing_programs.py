@@ -89,6 +89,7 @@ async def test_a_program_decides_nothing_in_what_does_its_run_again(place: Place
     await ada.until(run, "completed")
 
 
+@pytest.mark.thorough
 async def test_a_run_that_does_again_what_is_gone_is_left_to_people(place: Place) -> None:
     failing_batch(place)
     ada, bot = person(place), program(place, "bot")

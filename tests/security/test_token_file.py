@@ -42,6 +42,7 @@ def names(tokens: TokenFile) -> list[str]:
     return [one.name for one in tokens.records()]
 
 
+@pytest.mark.thorough
 def test_programs_that_make_and_revoke_at_once_lose_nothing(tmp_path: Path) -> None:
     makers = [subprocess.Popen([sys.executable, "-c", MAKE, str(tmp_path), f"p{n}"]) for n in range(4)]
     assert [one.wait() for one in makers] == [0] * 4
