@@ -1,7 +1,7 @@
-"""Checks the length of functions, and the conventions for names, docstrings and imports of tests.
+"""Checks the conventions for names, docstrings and imports of tests.
 
-A function has at most 60 lines, docstring and decorators counted. A module's name is a noun, a public class name means
-one class, a docstring begins with a noun or a verb, and no test imports another. A module is as long as its subject.
+A module's name is a noun, a public class name means one class, a docstring begins with a noun or a verb, and no test
+imports another. A module is as long as its subject; how much a function may do is ruff's to check.
 Run by `make check`, by CI and before each commit; prints one line a violation and exits 1 when there is any.
 """
 
@@ -19,7 +19,6 @@ CODE = (*PRODUCT, "scripts", "benchmarks")
 FOLDERS = (*PRODUCT, "tests", "scripts", "benchmarks")
 COMMANDS = Path("llm_do_temporal/cli/commands")
 """Docstrings of functions here are what `--help` shows; they follow the manners of command lines."""
-MAX_FUNCTION_LINES = 60
 NOUNS_IN_ING = frozenset(
     ("string", "testing", "encoding", "mapping", "pricing", "listing", "setting", "heading", "warning")
 )
@@ -34,7 +33,7 @@ _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Violation:
-    """A budget or habit that is not kept, and where."""
+    """A convention that is not kept, and where."""
 
     path: Path
     line: int
@@ -62,17 +61,6 @@ def read_sources(root: Path) -> list[Source]:
             text = path.read_text(encoding="utf-8")
             found.append(Source(path, path.relative_to(root), text, ast.parse(text, str(path))))
     return found
-
-
-def check_sizes(sources: Sequence[Source]) -> Iterator[Violation]:
-    """Measure every function, methods and nested functions included."""
-    for source in sources:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                lines = (node.end_lineno or node.lineno) - first + 1
-                if lines > MAX_FUNCTION_LINES:
-                    yield Violation(source.path, first, f"{node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}")
 
 
 def check_module_names(sources: Sequence[Source]) -> Iterator[Violation]:
@@ -154,7 +142,6 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 CHECKS = (
-    check_sizes,
     check_module_names,
     check_class_names,
     check_first_words,

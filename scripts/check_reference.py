@@ -61,24 +61,29 @@ def check_page(root: Path) -> Iterator[str]:
     yield from _missing_documents(root)
     known: dict[str, set[str]] = {}
     for number, cells in rows(root):
-        if len(cells) != CELLS:
-            yield f"{PAGE}:{number}: the row has {len(cells)} cells, not {CELLS}"
-            continue
-        nodes = NODE.findall(cells[-1])
-        if not nodes and not NO_TEST.fullmatch(cells[-1]):
-            yield f"{PAGE}:{number}: the row names no test; one that needs none says — and why"
-        if OTHERWISE.search(cells[0]):
-            yield f"{PAGE}:{number}: the row does not say what was decided otherwise, and why, after a colon"
-        for module in MODULE.findall(cells[1]):
-            if not any((root / folder / module).exists() for folder in CODE_FOLDERS):
-                yield f"{PAGE}:{number}: there is no file {module}"
-        for node in nodes:
-            file, _, name = node.partition("::")
-            path = root / file
-            if file not in known:
-                known[file] = functions_of(path) if path.is_file() else set()
-            if not name.rpartition("::")[2].startswith("test_") or name not in known[file]:
-                yield f"{PAGE}:{number}: there is no test {node}"
+        yield from (f"{PAGE}:{number}: {fault}" for fault in _row_faults(root, cells, known))
+
+
+def _row_faults(root: Path, cells: Sequence[str], known: dict[str, set[str]]) -> Iterator[str]:
+    """What is wrong with a row; `known` gets the tests of each file that it names."""
+    if len(cells) != CELLS:
+        yield f"the row has {len(cells)} cells, not {CELLS}"
+        return
+    nodes = NODE.findall(cells[-1])
+    if not nodes and not NO_TEST.fullmatch(cells[-1]):
+        yield "the row names no test; one that needs none says — and why"
+    if OTHERWISE.search(cells[0]):
+        yield "the row does not say what was decided otherwise, and why, after a colon"
+    for module in MODULE.findall(cells[1]):
+        if not any((root / folder / module).exists() for folder in CODE_FOLDERS):
+            yield f"there is no file {module}"
+    for node in nodes:
+        file, _, name = node.partition("::")
+        path = root / file
+        if file not in known:
+            known[file] = functions_of(path) if path.is_file() else set()
+        if not name.rpartition("::")[2].startswith("test_") or name not in known[file]:
+            yield f"there is no test {node}"
 
 
 def _missing_documents(root: Path) -> Iterator[str]:

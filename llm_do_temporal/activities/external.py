@@ -72,6 +72,8 @@ _TURNED = ("not", "if", "oneOf", "contains", "propertyNames")
 """Keywords under which a schema that takes more lets the whole take less."""
 _EVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
+_GONE = (("required", bool), ("id", str))
+"""Keywords with the kind of value that only older drafts give them."""
 
 
 def usable_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str], str | None]:
@@ -103,6 +105,11 @@ def _modern(schema: Any, depth: int) -> Any:
             found[key] = {name: _modern(one, depth + 2) for name, one in named.items()}
         else:
             found[key] = value if key in _VALUES else _modern(value, depth + 1)
+    _replace_old_keywords(found)
+    return found
+
+
+def _replace_old_keywords(found: dict[str, Any]) -> None:
     for exclusive, bound in _BOUNDS:
         if isinstance(found.get(exclusive), bool) and found.pop(exclusive) and bound in found:
             found[exclusive] = found.pop(bound)
@@ -110,11 +117,9 @@ def _modern(schema: Any, depth: int) -> Any:
         found["prefixItems"] = found.pop("items")
         if "additionalItems" in found:
             found["items"] = found.pop("additionalItems")
-    if isinstance(found.get("required"), bool):
-        del found["required"]
-    if isinstance(found.get("id"), str):
-        del found["id"]
-    return found
+    for keyword, kind in _GONE:
+        if isinstance(found.get(keyword), kind):
+            del found[keyword]
 
 
 def _forget_evaluated(schema: Any) -> None:

@@ -96,6 +96,17 @@ class SchedulePlan:
             _check_cron(cron)
         if self.timezone and not self.cron:
             raise UsageError("--timezone says nothing without --cron: --every counts in UTC")
+        self._check_lengths()
+        if self.overlap not in OVERLAPS:
+            raise UsageError(f"there is no overlap policy '{self.overlap[:40]}'; there are {', '.join(OVERLAPS)}")
+        try:
+            ZoneInfo(self.timezone or "UTC")
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise UsageError(
+                f"there is no time zone '{self.timezone[:40]}'", next_step="Names are like Europe/Berlin or UTC."
+            ) from error
+
+    def _check_lengths(self) -> None:
         if self.every is not None and self.every < LEAST_EVERY:
             raise UsageError("--every is at least a second, like 90s, 15m or 1d")
         if self.catch_up < LEAST_CATCH_UP:
@@ -105,14 +116,6 @@ class SchedulePlan:
         for flag, time in (("--every", self.every), ("--jitter", self.jitter), ("--catch-up", self.catch_up)):
             if time is not None and time > LONGEST:
                 raise UsageError(f"{flag} is at most {LONGEST.days} days")
-        if self.overlap not in OVERLAPS:
-            raise UsageError(f"there is no overlap policy '{self.overlap[:40]}'; there are {', '.join(OVERLAPS)}")
-        try:
-            ZoneInfo(self.timezone or "UTC")
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise UsageError(
-                f"there is no time zone '{self.timezone[:40]}'", next_step="Names are like Europe/Berlin or UTC."
-            ) from error
 
     @property
     def spec(self) -> ScheduleSpec:

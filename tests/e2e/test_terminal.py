@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk, use_provider
-from tests.support.people.tmux import at_terminal, write_editor
+from tests.support.people.tmux import Terminal, at_terminal, write_editor
 from tests.support.providers.held_job import HeldJob
 from tests.support.providers.provider import FakeProvider
 
@@ -90,6 +90,13 @@ def test_a_call_is_changed_in_an_editor_by_a_command(shop: Desk, tmp_path: Path)
     assert "--args" in shop.type("modify", "four", "a1", code=2).stderr
 
 
+def converse(terminal: Terminal, *lines: tuple[str, ...]) -> None:
+    """Type each line, and wait for all the texts behind it."""
+    for typed, *answers in lines:
+        terminal.type(typed)
+        terminal.see(*answers)
+
+
 @pytest.mark.thorough
 def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
     """What waits in all runs, answered in all the ways there are."""
@@ -103,10 +110,7 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
 
         terminal.press("2")
         terminal.see("main · run two", "a1> ")
-        terminal.type("m")
-        terminal.see("+- keep the boat", "approve with this change? [y/N]")
-        terminal.type("y")
-        terminal.see("a1 changed")
+        converse(terminal, ("m", "+- keep the boat", "approve with this change? [y/N]"), ("y", "a1 changed"))
         desk.type("result", "two")
         assert "keep the boat" in (desk.workshop / "files/notes.md").read_text()
 
@@ -121,29 +125,27 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
         terminal.press("k", "Enter")
         terminal.see("main · run one")
         eventually(lambda: terminal.screen.count("a1> ") == 4, "its question is asked")
-        terminal.type("v")
-        terminal.see("paged:sandbox.write needs approval")
-        terminal.type("r")
-        terminal.see("reason, which the model is told")
-        terminal.type("put it into /private.md")
-        terminal.see("a1 rejected")
+        converse(
+            terminal,
+            ("v", "paged:sandbox.write needs approval"),
+            ("r", "reason, which the model is told"),
+            ("put it into /private.md", "a1 rejected"),
+        )
         eventually(lambda: terminal.screen.count("main · run three") == 2, "the next question follows")
         terminal.type("b")
 
         terminal.see("one a2")
         terminal.press("j", "Enter")
         terminal.see("a2> ")
-        terminal.type("n")
-        terminal.see("note (empty: back)")
-        terminal.type("as agreed")
-        terminal.see("a2 approved")
+        converse(terminal, ("n", "note (empty: back)"), ("as agreed", "a2 approved"))
         assert "sell the boat" in desk.type("result", "one").stdout
 
         eventually(lambda: terminal.screen.count("main · run three") == 3, "the next question follows")
-        terminal.type("x")
-        terminal.see("stop the whole run three? [y/N]")
-        terminal.type("y")
-        terminal.see("asked run three to stop", "nothing waits for approval")
+        converse(
+            terminal,
+            ("x", "stop the whole run three? [y/N]"),
+            ("y", "asked run three to stop", "nothing waits for approval"),
+        )
         terminal.press("q")
         terminal.see("exit 0")
     assert "as agreed" in desk.type("show", "one").stdout

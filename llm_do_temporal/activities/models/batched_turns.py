@@ -201,6 +201,12 @@ class BatchedTurns:
         if answers is None:
             return None
         loop_batches().abandoned.ended(batch)
+        return await self._own_result(model, turn, state, answers)
+
+    async def _own_result(
+        self, model: Model, turn: BatchedTurn, state: Batch, answers: dict[str, BatchResult]
+    ) -> BatchResult:
+        """Return what came of the request, out of the answers of its batch, which has ended."""
         result = answers.get(turn.custom_id)
         details = state.provider_details or {}
         was_whole = str(details.get("status") or details.get("state") or "") in _FAILED_WHOLE

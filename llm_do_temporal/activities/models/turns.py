@@ -299,11 +299,7 @@ async def _one_turn(
     except AgentRunError as error:
         _log.warning("model turn unusable: %s: %s", turn, quoted(str(error)))
         answered = counts.add(info) if batched is None else attempt
-        if answered < _MALFORMED_ANSWER_ATTEMPTS:
-            # Under its own name Pydantic AI's retry policy would not try it again.
-            raise ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER) from None
-        unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")
-        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from None
+        raise _unusable_failure(error, answered) from None
     except LlmDoError as error:
         other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
         raise as_failure(error, other_model=other) from error
@@ -319,3 +315,12 @@ async def _one_turn(
         _log.exception("model turn broken: %s", turn)
         raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {quoted(str(error))}")) from None
     _log.info("model turn answered: %s", turn)
+
+
+def _unusable_failure(error: AgentRunError, answered: int) -> ApplicationError:
+    """Return the failure of a turn whose answer cannot be used; `answered` is the number of such answers, with it."""
+    if answered < _MALFORMED_ANSWER_ATTEMPTS:
+        # Under its own name Pydantic AI's retry policy would not try it again.
+        return ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER)
+    unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")
+    return as_failure(unusable, other_model=OtherModel.INSTEAD)

@@ -346,18 +346,9 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
         named_so = {"id": meant.id, "digest": meant.digest or None, "args": answer.args, "grant": grant}
         decided = await session.client.decide(run, decision.model_copy(update=named_so))
         again = await _asked_again(session.client, run, decided)
-    done = answer.kind.done
-    if decided is not None and decided.verdict is None:
-        agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
-        say(f"noted: {decided.id} of {visible_line(decided.request.place)} still waits; {agreed}")
+    say(_decided_line(run, answer, decided))
+    if decided is None or decided.verdict is None:
         return 0
-    if decided is None:
-        say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
-        return 0
-    summary, changed = visible_line(decided.request.summary, 200), ""
-    if answer.args is not None:
-        changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
-    say(f"{done}: {decided.id} of {visible_line(decided.request.place)}: {summary}{changed}")
     if grant is not None:
         say(f"granted: {visible_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
     if again is None:
@@ -367,6 +358,21 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     say(f"{decided.id} was not carried out: {visible_line(again.request.reason, 300)}")
     say(f"look at it as it is now: {location.command(f'approvals {run} {again.id}')}")
     return WAITING
+
+
+def _decided_line(run: str, answer: _Answer, decided: Approval | None) -> str:
+    """Return the line about a decision that was sent; `decided`: None where no worker service has answered yet."""
+    done = answer.kind.done
+    if decided is None:
+        return f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up"
+    place = visible_line(decided.request.place)
+    if decided.verdict is None:
+        agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
+        return f"noted: {decided.id} of {place} still waits; {agreed}"
+    summary, changed = visible_line(decided.request.summary, 200), ""
+    if answer.args is not None:
+        changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
+    return f"{done}: {decided.id} of {place}: {summary}{changed}"
 
 
 async def _asked_again(client: LlmDoClient, run: str, decided: Approval | None) -> Question | None:

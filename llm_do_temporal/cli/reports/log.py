@@ -6,6 +6,7 @@ Pure. An event is a line with the time (UTC), the place in the tree and a descri
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 from llm_do_temporal.cli.tables import clock
@@ -40,39 +41,50 @@ def is_within(place: str, path: str) -> bool:
 def _words(event: ViewEvent) -> str:
     kind, _, what = event.type.partition(".")
     data = event.data
+    if event.type in _WORDS:
+        return _WORDS[event.type](data)
     if kind == "approval":
         return _approval(what, data)
-    if event.type == "invocation.started":
-        return f"started: {data.get('worker')}, {data.get('model')}"
-    if event.type == "turn.started":
-        return f"turn {data.get('turn')} begins"
-    if event.type == "turn.completed":
-        calls = ", ".join(map(_call, cast("list[dict[str, Any]]", data.get("calls") or [])))
-        tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
-        tokens += " (estimated)" if data.get("estimated") else ""
-        tokens = f"from {data['reused']}" if data.get("reused") else tokens
-        return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
-    if event.type == "call.reused":
-        return f"{data.get('tool')} not carried out: its result is from {data.get('reused')}"
-    if event.type == "call.anew":
-        return f"a call of the other run is carried out anew: {data.get('reason')}"
-    if event.type in ("tools.missing", "files.missing"):
-        return f"warning: {data.get('reason')}"
-    if event.type == "signal.ignored":
-        return f"a signal was ignored: {data.get('reason')}"
-    if event.type == "call.failed":
-        reason = data.get("reason")
-        said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
-        return f"{data.get('tool')} refused or failed: {said}"
     if kind == "activity":
         more = data.get("error") or data.get("note")
         return f"{what}: {data.get('what')}" + (f": {more}" if more else "")
-    if event.type == "desk.changed":
-        return f"waits for a person: {', '.join(data.get('pending') or []) or 'nothing'}"
     why = data.get("error") or ""
     if kind == "item":
         why = f"{data.get('item')}" + (f": {why.get('message')}" if isinstance(why, dict) else "")
     return f"{kind} {what}" + (f": {why}" if why else "")
+
+
+def _answered(data: dict[str, Any]) -> str:
+    calls = ", ".join(map(_call, cast("list[dict[str, Any]]", data.get("calls") or [])))
+    tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
+    tokens += " (estimated)" if data.get("estimated") else ""
+    tokens = f"from {data['reused']}" if data.get("reused") else tokens
+    return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
+
+
+def _failed(data: dict[str, Any]) -> str:
+    reason = data.get("reason")
+    said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
+    return f"{data.get('tool')} refused or failed: {said}"
+
+
+def _warning(data: dict[str, Any]) -> str:
+    return f"warning: {data.get('reason')}"
+
+
+_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "invocation.started": lambda data: f"started: {data.get('worker')}, {data.get('model')}",
+    "turn.started": lambda data: f"turn {data.get('turn')} begins",
+    "turn.completed": _answered,
+    "call.reused": lambda data: f"{data.get('tool')} not carried out: its result is from {data.get('reused')}",
+    "call.anew": lambda data: f"a call of the other run is carried out anew: {data.get('reason')}",
+    "call.failed": _failed,
+    "tools.missing": _warning,
+    "files.missing": _warning,
+    "signal.ignored": lambda data: f"a signal was ignored: {data.get('reason')}",
+    "desk.changed": lambda data: f"waits for a person: {', '.join(data.get('pending') or []) or 'nothing'}",
+}
+"""Words for an event, by its type, out of its data."""
 
 
 def _approval(what: str, data: dict[str, Any]) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -157,6 +158,10 @@ class Asker:
         self._unread = 0
         self._note(document.question)
 
+    async def _read_first(self, document: QuestionDocument, prompter: Prompter) -> None:
+        prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
+        await self._read(document, prompter)
+
     def _note(self, question: Question) -> None:
         """Note that this terminal has shown the question; or none, while some of it was not read."""
         shown = [] if self._unread else [ShownQuestion(question.id, question.request.digest)]
@@ -164,13 +169,13 @@ class Asker:
 
     async def _ask_once(self, document: QuestionDocument, prompter: Prompter) -> Parting | None:
         """Ask for one letter and do as it says; None: the question may still stand."""
-        question, is_review, can_change = document.question, document.is_review, document.can("change")
+        question = document.question
         equal = 0 if self._groups is None else self._groups.count(question)
         letters = (
-            "[a]ccept all" if is_review else "[a]pprove",
+            "[a]ccept all" if document.is_review else "[a]pprove",
             "[w]alk through" if self._review is not None else "",
             "[r]eject",
-            "[m]odify" if can_change else "",
+            "[m]odify" if document.can("change") else "",
             f"[g]roup of {equal}" if equal > 1 else "",
         )
         letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
@@ -184,42 +189,49 @@ class Asker:
         if choice == "u" and self._holds.newest is not None:
             await self.take_back(prompter.tell)
             return Parting.UNDONE if self.reopened else None
-        if choice == "w" and self._review is not None:
-            await self._walk(self._review, prompter)
-        elif choice in _AGREEING and is_review:
-            await self._accept_all(document, choice, prompter)
-        elif choice in _AGREEING and self._unread:
-            prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
-            await self._read(document, prompter)
-        elif choice == "a":
-            await self._decide(question, prompter, DecisionKind.APPROVE)
-        elif choice == "n":
-            await self._with_text(question, prompter, DecisionKind.APPROVE, "note (empty: back): ")
-        elif choice == "s":
-            await self._decide(question, prompter, DecisionKind.APPROVE, remember=Remember.SESSION)
-        elif choice == "k":
-            await self._with_kind(question, prompter)
-        elif choice == "r":
-            ask = "reason, which the model is told (empty: back): "
-            await self._with_text(question, prompter, DecisionKind.REJECT, ask)
-        elif choice == "m" and can_change:
-            await self._modify(question, prompter)
-        elif choice == "v":
-            await self._read(document, prompter)
-        elif choice == "t" and self._holds.newest is not None:
-            await self._holds.let_go(prompter.tell)
-        elif choice == "x":
-            await self._stop(question, prompter)
-        elif choice == "g" and self._groups is not None and equal > 1:
-            self.answered |= await self._groups.ask(question.request.group.key)
+        act = self._actions(document, prompter, has_group=equal > 1).get(choice)
+        if act is not None:
+            await act()
         elif choice == "?":
-            prompter.tell(EXPLAINED if is_review else self._explained(can_change=can_change, has_group=equal > 1))
+            prompter.tell(self._explained(document, has_group=equal > 1))
         elif choice:
             prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets, or ? for all of them")
         return None
 
-    def _explained(self, *, can_change: bool, has_group: bool) -> str:
+    def _actions(
+        self, document: QuestionDocument, prompter: Prompter, *, has_group: bool
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what each letter does that is an answer now, but for those that leave the question."""
+        asked = (document.question, prompter)
+        reason = "reason, which the model is told (empty: back): "
+        actions: dict[str, Callable[[], Awaitable[None]]] = {
+            "a": partial(self._decide, *asked, DecisionKind.APPROVE),
+            "n": partial(self._with_text, *asked, DecisionKind.APPROVE, "note (empty: back): "),
+            "s": partial(self._decide, *asked, DecisionKind.APPROVE, remember=Remember.SESSION),
+            "k": partial(self._with_kind, *asked),
+            "r": partial(self._with_text, *asked, DecisionKind.REJECT, reason),
+            "v": partial(self._read, document, prompter),
+            "x": partial(self._stop, *asked),
+        }
+        if document.is_review:
+            actions |= {letter: partial(self._accept_all, document, letter, prompter) for letter in _AGREEING}
+        elif self._unread:
+            actions |= dict.fromkeys(_AGREEING, partial(self._read_first, document, prompter))
+        if self._review is not None:
+            actions["w"] = partial(self._walk, self._review, prompter)
+        if document.can("change"):
+            actions["m"] = partial(self._modify, *asked)
+        if self._holds.newest is not None:
+            actions["t"] = partial(self._holds.let_go, prompter.tell)
+        if self._groups is not None and has_group:
+            actions["g"] = partial(self._ask_group, self._groups, document.question)
+        return actions
+
+    def _explained(self, document: QuestionDocument, *, has_group: bool) -> str:
         """Return the letters that are answers now, and what they do."""
+        if document.is_review:
+            return EXPLAINED
+        can_change = document.can("change")
         letters = {
             "a": "approve: the call happens as it is shown",
             "n": "approve, with a note that is kept with the decision",
@@ -242,6 +254,9 @@ class Asker:
         again = await self._holds.undo(tell)
         self.answered -= again
         self.reopened |= again
+
+    async def _ask_group(self, groups: GroupAsker, question: Question) -> None:
+        self.answered |= await groups.ask(question.request.group.key)
 
     async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
         note = (await prompter.line(ask) or "").strip()

@@ -386,11 +386,7 @@ class ReviewWalk:
             if name in self._taken:
                 at += 1
                 continue
-            if diff.is_divisible:
-                self._print(diff.hunks[at : at + 1], diff)
-            part = f", part {at + 1} of {len(parts)}" if len(parts) > 1 else ""
-            place = f"({number + 1:,} of {len(changes):,}{part})"
-            letter = await self._letter(f"{place} accept? [y,n,a,d,e,c,s,k,q,?] ", "ynadAecskwq")
+            letter = await self._ask_part(diff, at, f"{number + 1:,} of {len(changes):,}")
             if letter == "k" and at:
                 at -= 1
                 self._taken.pop((change.path, parts[at]), None)
@@ -409,6 +405,14 @@ class ReviewWalk:
             elif await self._tend(letter, change):
                 return _Move.NEXT
         return _Move.NEXT
+
+    async def _ask_part(self, diff: ShownDiff, at: int, place: str) -> str:
+        """Ask about one part of the change that has this place among all; return the letter."""
+        if diff.is_divisible:
+            self._print(diff.hunks[at : at + 1], diff)
+        count = len(_parts(diff))
+        part = f", part {at + 1} of {count}" if count > 1 else ""
+        return await self._letter(f"({place}{part}) accept? [y,n,a,d,e,c,s,k,q,?] ", "ynadAecskwq")
 
     async def _tend(self, letter: str, change: ReviewChange) -> bool:
         """Edit a change, remark on it, or show its origin; return whether it is decided by that."""

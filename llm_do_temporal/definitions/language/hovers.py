@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from llm_do_temporal.definitions.check import own_tree
+from llm_do_temporal.definitions.keys.toolsets import DelegationOptions
 from llm_do_temporal.definitions.language.completions import key_at
 from llm_do_temporal.definitions.language.edited_file import EditedFile
 from llm_do_temporal.definitions.language.names import WorkshopNames, name_kind
@@ -47,16 +48,8 @@ def _calls(worker: ParsedWorker, workshop: Workshop) -> Iterator[str]:
         yield f"list files: {judge.of('list_files', ['sandbox.list'])}"
         for what, tool, capability in (("read", "read_file", "sandbox.read"), ("write", "write_file", "sandbox.write")):
             yield from _file_calls(judge, tree, what, tool, capability)
-    options = toolsets.delegation_options
-    if options is not None:
-        listed = dict.fromkeys((*options.enabled_delegates, *(options.allow_workers or ())))
-        if listed:
-            named = ", ".join("every worker" if one == "*" else f"`{one}`" for one in listed)
-            yield f"call {named}: {judge.of('worker_call', ['worker.call'])}"
-        if options.creates_workers:
-            yield f"create workers: {judge.of('worker_create', ['worker.create'])}"
-        if options.template_rules is not None:
-            yield f"call templates: {judge.of('worker_call', ['worker.call'])}"
+    if toolsets.delegation_options is not None:
+        yield from _worker_calls(judge, toolsets.delegation_options)
     shell = toolsets.shell_policy
     if shell is not None:
         yield f"run commands that a rule of its file allows: {judge.of('shell', [LISTED, *shell.capabilities])}"
@@ -108,6 +101,17 @@ def _file_calls(judge: _Judge, tree: Tree, what: str, tool: str, capability: str
         yield f"{what} files: {next(iter(verdicts.values()))}"
     else:
         yield from (f"{what} files below `{at}`: {verdict}" for at, verdict in verdicts.items())
+
+
+def _worker_calls(judge: _Judge, options: DelegationOptions) -> Iterator[str]:
+    listed = dict.fromkeys((*options.enabled_delegates, *(options.allow_workers or ())))
+    if listed:
+        named = ", ".join("every worker" if one == "*" else f"`{one}`" for one in listed)
+        yield f"call {named}: {judge.of('worker_call', ['worker.call'])}"
+    if options.creates_workers:
+        yield f"create workers: {judge.of('worker_create', ['worker.create'])}"
+    if options.template_rules is not None:
+        yield f"call templates: {judge.of('worker_call', ['worker.call'])}"
 
 
 def _files(worker: ParsedWorker, workshop: Workshop) -> Iterator[str]:

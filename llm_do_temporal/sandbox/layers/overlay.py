@@ -309,32 +309,34 @@ def write_lower(
     if not changes:
         return 0
     _copy_mode(folder, layer, base, at)
-    modes: list[tuple[Path, int]] = []
-    made = {at}
+    modes: dict[str, int] = {}
     for path, entry in changes.items():
         if any(over in changes and not is_folder(changes[over].now) for over in above(path)):
             continue  # it goes with the folder that goes
-        for one in reversed([over for over in above(path) if lies_below(over, at) and over not in made]):
+        for one in reversed([over for over in above(path) if lies_below(over, at) and over not in modes]):
             node = base.look(one)
-            modes.append((folder / _below(one, at), 0o755 if node is None else node.mode))
-            modes[-1][0].mkdir()
-            made.add(one)
+            modes[one] = 0o755 if node is None else node.mode
+            (folder / _below(one, at)).mkdir()
         target = folder / _below(path, at)
-        if entry.now is None:
+        if is_folder(entry.now):
+            modes[path] = entry.now.mode
+            _make_folder(target, entry.base)
+        elif entry.now is None:
             if entry.base is not None:
                 os.mknod(target, _WHITEOUT, 0)
-        elif is_folder(entry.now):
-            target.mkdir()
-            made.add(path)
-            modes.append((target, entry.now.mode))
-            if not is_folder(entry.base):
-                # Nothing shines through a new folder, whatever has been put there meanwhile.
-                os.setxattr(target, _OPAQUE, b"y")
         elif earlier is None or not earlier.linked(path, _below(path, at), entry.now, target):
             write_node(target, entry.now, path, contents)
-    for target, mode in reversed(modes):
-        target.chmod(mode)
+    for path, mode in reversed(modes.items()):
+        (folder / _below(path, at)).chmod(mode)
     return len(changes)
+
+
+def _make_folder(target: Path, base: LayerNode | None) -> None:
+    """Make a folder of a layer where the base has had this node; None: nothing."""
+    target.mkdir()
+    if not is_folder(base):
+        # Nothing shines through a new folder, whatever has been put there meanwhile.
+        os.setxattr(target, _OPAQUE, b"y")
 
 
 def overlay_problem(bwrap: str | None, scratch: Path | None = None) -> str | None:

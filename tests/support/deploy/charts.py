@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, cast
 
@@ -66,53 +66,56 @@ def pod(manifest: Manifest) -> dict[str, Any]:
     return spec["template"]["spec"]
 
 
-def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
-    deployments = {each["metadata"]["name"]: each for each in all_of_them if each["kind"] == "Deployment"}
-    labels = [each["spec"]["template"]["metadata"]["labels"] for each in deployments.values()]
-    match one["kind"]:
-        case "Deployment":
-            if not _selects(one["spec"]["selector"]["matchLabels"], one):
-                yield "it does not select its own pods"
-            yield from _pod_faults(one, all_of_them)
-            yield from _probe_faults(one)
-        case "CronJob":
-            if one["spec"]["concurrencyPolicy"] != "Forbid":
-                yield "it begins beside itself"
-            yield from _pod_faults(one, all_of_them)
-        case "Service":
-            found = [each for each in deployments.values() if _selects(one["spec"]["selector"], each)]
-            if len(found) != 1:
-                yield f"it selects {len(found)} deployments"
-            for port in one["spec"]["ports"]:
-                yield from (
-                    f"there is no port {port['targetPort']}" for each in found if port["targetPort"] not in _ports(each)
-                )
-        case "PodDisruptionBudget":
-            if not any(one["spec"]["selector"]["matchLabels"].items() <= each.items() for each in labels):
-                yield "it selects nothing"
-        case "ScaledObject":
-            yield from _scaler_faults(one, all_of_them, deployments)
-        case "TriggerAuthentication":
-            for secret in one["spec"]["secretTargetRef"]:
-                if secret["parameter"] not in TRIGGER_SECRETS:
-                    yield f"KEDA does not know {secret['parameter']}"
-        case "Ingress":
-            services = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "Service"]
-            for rule in one["spec"]["rules"]:
-                backend = rule["http"]["paths"][0]["backend"]["service"]["name"]
-                if backend not in services:
-                    yield f"there is no service {backend}"
-        case "ServiceAccount":
-            return
-        case kind:
-            yield f"the chart has no business with a {kind}"
+def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterable[str]:
+    find = _FAULTS.get(one["kind"])
+    return [f"the chart has no business with a {one['kind']}"] if find is None else find(one, all_of_them)
+
+
+def _deployment_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    if not _selects(one["spec"]["selector"]["matchLabels"], one):
+        yield "it does not select its own pods"
+    yield from _pod_faults(one, all_of_them)
+    yield from _probe_faults(one)
+
+
+def _job_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    if one["spec"]["concurrencyPolicy"] != "Forbid":
+        yield "it begins beside itself"
+    yield from _pod_faults(one, all_of_them)
+
+
+def _service_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    found = [each for each in _named(all_of_them, "Deployment").values() if _selects(one["spec"]["selector"], each)]
+    if len(found) != 1:
+        yield f"it selects {len(found)} deployments"
+    for port in one["spec"]["ports"]:
+        yield from (
+            f"there is no port {port['targetPort']}" for each in found if port["targetPort"] not in _ports(each)
+        )
+
+
+def _disruption_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    selector = one["spec"]["selector"]["matchLabels"]
+    if not any(_selects(selector, each) for each in _named(all_of_them, "Deployment").values()):
+        yield "it selects nothing"
+
+
+def _authentication_faults(one: Manifest, _: list[Manifest]) -> Iterator[str]:
+    for secret in one["spec"]["secretTargetRef"]:
+        if secret["parameter"] not in TRIGGER_SECRETS:
+            yield f"KEDA does not know {secret['parameter']}"
+
+
+def _ingress_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    for rule in one["spec"]["rules"]:
+        backend = rule["http"]["paths"][0]["backend"]["service"]["name"]
+        if backend not in _named(all_of_them, "Service"):
+            yield f"there is no service {backend}"
 
 
 def _pod_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
     pods, program = pod(one), container(one)
-    if pods["serviceAccountName"] not in [
-        each["metadata"]["name"] for each in all_of_them if each["kind"] == "ServiceAccount"
-    ]:
+    if pods["serviceAccountName"] not in _named(all_of_them, "ServiceAccount"):
         yield f"there is no account {pods['serviceAccountName']}"
     yield from command_faults(program["args"])
     yield from (f"nobody reads the variable {name}" for name in variables(one) if name not in VARIABLES)
@@ -154,14 +157,14 @@ def _probe_faults(one: Manifest) -> Iterator[str]:
         yield "its ports are not those that the program is told"
 
 
-def _scaler_faults(one: Manifest, all_of_them: list[Manifest], deployments: dict[str, Manifest]) -> Iterator[str]:
-    target = deployments.get(one["spec"]["scaleTargetRef"]["name"])
+def _scaler_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    target = _named(all_of_them, "Deployment").get(one["spec"]["scaleTargetRef"]["name"])
     if target is None:
         yield "it scales nothing"
         return
     if "replicas" in target["spec"]:
         yield "each upgrade would undo what it has scaled"
-    secrets = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "TriggerAuthentication"]
+    secrets = _named(all_of_them, "TriggerAuthentication")
     for trigger in one["spec"]["triggers"]:
         said: dict[str, Any] = trigger["metadata"]
         yield from (f"KEDA does not know {name}" for name in said if name not in TRIGGER)
@@ -173,6 +176,19 @@ def _scaler_faults(one: Manifest, all_of_them: list[Manifest], deployments: dict
         told = variables(target)
         if (said["endpoint"], said["namespace"]) != (told["TEMPORAL_ADDRESS"], told["TEMPORAL_NAMESPACE"]):
             yield "it looks at another server than the worker service"
+
+
+_FAULTS: dict[str, Callable[[Manifest, list[Manifest]], Iterable[str]]] = {
+    "Deployment": _deployment_faults,
+    "CronJob": _job_faults,
+    "Service": _service_faults,
+    "PodDisruptionBudget": _disruption_faults,
+    "ScaledObject": _scaler_faults,
+    "TriggerAuthentication": _authentication_faults,
+    "Ingress": _ingress_faults,
+    "ServiceAccount": lambda _one, _all: (),
+}
+"""What looks for faults in a manifest, by its kind, with all that there are."""
 
 
 def _shape_faults(one: Manifest, versions: tuple[str, ...]) -> Iterator[str]:
@@ -198,6 +214,11 @@ def _selects(selector: dict[str, str], deployment: Manifest) -> bool:
 
 def _ports(deployment: Manifest) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container(deployment)["ports"]}
+
+
+def _named(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
+    """Those of a kind, by their names."""
+    return {one["metadata"]["name"]: one for one in manifests if one["kind"] == kind}
 
 
 def _called(one: Manifest) -> str:

@@ -18,7 +18,12 @@ failure, whole, events = chat.failure, chat.whole, chat.events
 def check(body: Json, headers: Json) -> str | None:
     """What such a server would refuse in a request; None where it is fine."""
     messages: list[Json] = body.get("messages") or []
-    return chat.check(body, headers) or _wrong_order(messages) or _wrong_calls(messages, body["model"])
+    return (
+        chat.check(body, headers)
+        or _wrong_order(messages)
+        or _wrong_contents(messages)
+        or _wrong_calls(messages, body["model"])
+    )
 
 
 def _wrong_calls(messages: list[Json], model: str) -> str | None:
@@ -45,6 +50,10 @@ def _wrong_order(messages: list[Json]) -> str | None:
             return "Conversation roles must alternate user/assistant/user/assistant/..."
         if role == "tool" and before not in {"assistant", "tool"}:
             return "Unexpected role 'tool' after role 'user'"
+    return None
+
+
+def _wrong_contents(messages: list[Json]) -> str | None:
     for place, message in enumerate(messages):
         content: Any = message.get("content")
         for call in message.get("tool_calls") or ():

@@ -20,6 +20,16 @@ METHODS = {"/missing": -32601, "/arguments": -32602}
 """Codes of refusals, by path."""
 TO = {"/moved": "/moved/", "/moved/round": "/moved/circle", "/moved/circle": "/moved/round"}
 """Addresses to which requests are sent on, by path."""
+REPLIES = {
+    "/gateway": (502, b"<h1>Bad gateway</h1>", "text/html"),
+    "/page": (200, b"<h1>Sign in</h1>", "text/html"),
+    "/prose": (200, b"It was sent.", "application/json"),
+    "/other": (200, b'{"sent": true}', "application/json"),
+    "/accepted": (202, b"", "text/plain"),
+    "/notice": (200, b'{"jsonrpc": "2.0", "method": "notifications/sent"}', "application/json"),
+    "/stream": (200, b": nothing\n\n", "text/event-stream"),
+}
+"""Status, body and kind of answers that are always the same, by path."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -71,20 +81,8 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(status, b"<h1>No</h1>", "text/html", {"Location": f"{self.path}-again", "Retry-After": "1"})
         elif self.path == "/moved/":
             self._result(asked, result={"content": [{"type": "text", "text": "sent"}]})
-        elif self.path == "/gateway":
-            self._reply(502, b"<h1>Bad gateway</h1>", "text/html")
-        elif self.path == "/page":
-            self._reply(200, b"<h1>Sign in</h1>", "text/html")
-        elif self.path == "/prose":
-            self._reply(200, b"It was sent.", "application/json")
-        elif self.path == "/other":
-            self._reply(200, b'{"sent": true}', "application/json")
-        elif self.path == "/accepted":
-            self._reply(202, b"")
-        elif self.path == "/notice":
-            self._reply(200, b'{"jsonrpc": "2.0", "method": "notifications/sent"}', "application/json")
-        elif self.path == "/stream":
-            self._reply(200, b": nothing\n\n", "text/event-stream")
+        elif self.path in REPLIES:
+            self._reply(*REPLIES[self.path])
         else:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()

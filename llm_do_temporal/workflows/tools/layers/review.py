@@ -170,15 +170,8 @@ class LayerReview:
                 state.check = await self._checked(prepared.layer.manifest)
             answers = await self._answers(prepared, state)
             state.proposed = {one.section: one.answer for one in answers if one.answer is not None}
-            try:
-                settled = await self._settled(prepared, answers)
-            except DecisionRefused as refused:
-                # An answer that cannot be used is nothing to be approved.
-                state.proposed = {}
-                state.unusable += 1
-                state.reason = f"the answer could not be used: {refused.message}"
-                continue
-            if await self._must_ask_again(prepared, settled, state):
+            settled = await self._settled_if_usable(prepared, answers, state)
+            if settled is None or await self._must_ask_again(prepared, settled, state):
                 continue
             try:
                 committed = await self._committed(settled, answers)
@@ -189,10 +182,7 @@ class LayerReview:
                 state.reason = f"what was accepted could not be made: {error.message}"
                 continue
             if committed is None or committed.committed:
-                for path, tool in self._layer.state.proposed.items():
-                    if path in settled.workers:
-                        self._accepted(tool)
-                self._layer.settle(settled.kept, settled.workers)
+                self._settle_layer(settled)
                 return _outcome(committed, settled)
             why = f"the files have changed meanwhile: {'; '.join(committed.conflicts[:5])}"
             state = _Round(reason=why, agreed_in=state.agreed_in)
@@ -233,6 +223,25 @@ class LayerReview:
         state.check, state.agreed = check, settled.digest
         state.reason = "the part that was accepted does not pass the check; accept it again to have it all the same"
         return True
+
+    def _settle_layer(self, settled: SettledReview) -> None:
+        for path, tool in self._layer.state.proposed.items():
+            if path in settled.workers:
+                self._accepted(tool)
+        self._layer.settle(settled.kept, settled.workers)
+
+    async def _settled_if_usable(
+        self, prepared: PreparedReview, answers: Sequence[SectionAnswer], state: _Round
+    ) -> SettledReview | None:
+        """Return what the answers come to; None: people must be asked again, as one of them cannot be used."""
+        try:
+            return await self._settled(prepared, answers)
+        except DecisionRefused as refused:
+            # An answer that cannot be used is nothing to be approved.
+            state.proposed = {}
+            state.unusable += 1
+            state.reason = f"the answer could not be used: {refused.message}"
+            return None
 
     async def _settled(self, prepared: PreparedReview, answers: Sequence[SectionAnswer]) -> SettledReview:
         request = SettleReviewInput(review=_review_of(prepared), tree=self._invocation.tree, answers=tuple(answers))
