@@ -163,10 +163,10 @@ class Gate:
 
     async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> ToolOutcome:
         """Return the tool's result, with a note of what people changed, for the model. Raises the errors of
-        `carry_out`."""
-        return _with_note(await self.carry_out(tool, args, call_id, self._steps))
+        `execute`."""
+        return _with_note(await self.execute(tool, args, call_id, self._steps))
 
-    async def carry_out(
+    async def execute(
         self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None, steps: Steps | None = None
     ) -> ToolOutcome:
         """Return the tool's result and the note of what people changed, separately, for code that called the tool.
@@ -178,18 +178,15 @@ class Gate:
         No other exception leaves but a cancellation and errors that Temporal has to see: it would fail the workflow's
         task, which is then tried for ever.
         """
-        args, problem = _read_arguments(tool, args, steps)
+        args, problem = _validate_arguments(tool, args, steps)
         with tool_span(tool.name, args, call_id) as span:
-            outcome = await self._carry_out(tool, args, problem)
+            key = "" if self._record is None else self._record.key_of(tool.name, args)
+            with carried_out(key):
+                outcome = await self._reuse_or_execute(tool, args, problem, key)
             tell_outcome(span, outcome.value, outcome.failure)
         return outcome
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], problem: str) -> ToolOutcome:
-        key = "" if self._record is None else self._record.key_of(tool.name, args)
-        with carried_out(key):
-            return await self._reused_or_done(tool, args, problem, key)
-
-    async def _reused_or_done(self, tool: GatedTool, args: dict[str, Any], problem: str, key: str) -> ToolOutcome:
+    async def _reuse_or_execute(self, tool: GatedTool, args: dict[str, Any], problem: str, key: str) -> ToolOutcome:
         try:
             call = _Call(args)
             if self._record is not None:
@@ -201,7 +198,7 @@ class Gate:
             if problem:
                 raise ModelRetry(problem)
             self.has_accepted = True
-            outcome, change = await self._as_shown(tool, call)
+            outcome, change = await self._execute_as_shown(tool, call)
             return outcome if change is None else replace(outcome, note=_change_note(outcome, change))
         except (*ENDS_INVOCATION, ModelRetry, ToolFailed):
             raise
@@ -216,7 +213,7 @@ class Gate:
             words = without_advice(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:_REASON_CHARS])
             raise ToolFailed(words) from error
 
-    async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
+    async def _execute_as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
         """Carry the call out as it was shown, asking again where something has changed since.
 
         Returns the outcome and the decision that changed the arguments; None: they are the model's own.
@@ -224,7 +221,7 @@ class Gate:
         begun = self._begin is None
         for _attempt in range(MOST_ATTEMPTS):
             try:
-                prepared = await self._cleared(tool, call)
+                prepared = await self._authorize(tool, call)
                 if call.doubtful:
                     await self._ask_whether_to_repeat(tool, prepared)
                     call.doubtful = False
@@ -250,7 +247,7 @@ class Gate:
         if answer is None or answer.decision is DecisionKind.REJECT:
             raise unknown_outcome(question.summary, _ENDED, answer)
 
-    async def _cleared(self, tool: GatedTool, call: _Call) -> PreparedCall:
+    async def _authorize(self, tool: GatedTool, call: _Call) -> PreparedCall:
         """Return the call, prepared and allowed; `call` notes the previews and answers on the way."""
         prepared = await self._prepare(tool, call.args)
         while True:
@@ -368,7 +365,7 @@ async def _previewed(prepared: PreparedCall) -> Shown:
     return preview if isinstance(preview, Shown) else Shown(preview)
 
 
-def _read_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> tuple[dict[str, Any], str]:
+def _validate_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> tuple[dict[str, Any], str]:
     """Return the arguments in the form that the schema of the tool wants, and what is wrong with them; empty: nothing.
 
     What is returned is judged, shown to people and carried out.

@@ -102,7 +102,7 @@ class WorkflowToolContext:
 
     async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> ToolOutcome:
         try:
-            outcome = await self._dispatch.gate.carry_out(tool, args)
+            outcome = await self._dispatch.gate.execute(tool, args)
         except (ToolFailed, ModelRetry) as error:
             raise ToolCallFailed(error.message) from error
         except ENDS_INVOCATION as stop:
