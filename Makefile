@@ -33,13 +33,14 @@ REPLAYED := approvals cancellation delegated_approvals delegation long_conversat
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not the thorough ones, and those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 3 $(QUICK) tests/unit tests/replay --ignore tests/unit/policy
+	$(call PYTEST,unit) -n 3 $(QUICK) tests/unit --ignore tests/unit/policy
 	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
+	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,servers) $(ASIDE) $(QUICK) tests/e2e tests/integration tests/security
 
-# PART=2/6 takes the second of six parts, which is what CI does: each commit has one.
+# PART=2/16 takes the second of sixteen parts, which is what CI does: each commit has one.
 PART ?=
-thorough: .venv/.ready  ## Run the tests that `make test` leaves out, and tests without a cache; PART=2/6 takes a part
+thorough: .venv/.ready  ## Run the tests that `make test` leaves out, and tests without a cache; PART=2/16 takes a part
 	THOROUGH_PART=$(PART) $(call PYTEST,thorough) $(ASIDE) -m thorough tests/unit tests/security tests/integration tests/e2e
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 
