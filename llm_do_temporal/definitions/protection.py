@@ -42,15 +42,21 @@ from llm_do_temporal.policy.files.protection import Protection, is_always_protec
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 
+PYTHON = "Python"
+"""Use of a file that is run."""
+
+
 def check_protected(path: Path, root: Path, what: str) -> None:
     """Raise Unreadable where a worker could write the file, by its own path or by a link on the way to it.
 
-    `what` names the intended use in the message ("a definition", "Python").
+    `what` names the intended use in the message ("a definition", PYTHON). Python is run from no folder in which workers
+    write, also where a definition names the file: a worker may have written it before.
     """
     if root == SHIPPED.resolve():
         return
     check_inside(path, root)
-    if all(is_protected(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
+    is_kept = is_code_place if what == PYTHON else is_protected
+    if all(is_kept(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
         return
     raise Unreadable(
         f"'{label_of(path, root)}' is not used as {what}: it is, or leads to, a file that workers may write; keep what "
@@ -70,6 +76,11 @@ def check_defining(place: WorkerPlace) -> None:
 def is_protected(relative: str, root: Path) -> bool:
     """Return whether no worker of the workshop can write the file at `relative`, a path below `root`."""
     return is_always_protected(relative) or protection_of(root).protects(relative)
+
+
+def is_code_place(relative: str, root: Path) -> bool:
+    """Return whether Python at `relative`, a path below `root`, is no worker's work."""
+    return is_always_protected(relative) or protection_of(root).protects_code(relative)
 
 
 MAX_LOOKED_AT = 50_000

@@ -87,11 +87,29 @@ def importing(statement: str, plant: Plant, author: str = "shapes.py") -> Plant:
     return both
 
 
+def mentioned(path: str, worker: str) -> Plant:
+    """What a model has written before an author's worker named it, by which it is protected now."""
+
+    def plant(folder: Folder, text: str) -> None:
+        folder.write(path, text)
+        folder.write("workers/other.worker", worker)
+
+    return plant
+
+
+INCLUDES = '---\n---\n{{ file("files/evil.py") }}\n'
+BROKEN = "---\ndescription: see files/evil.py\nnonsense: [\n---\nHello.\n"
+SERVES = "---\ntoolsets: {mcp: {own: {command: [python3, files/evil.py]}}}\n---\nHello.\n"
 OUT, IN, TOOL = "output_schema_ref: ", "schema_in_ref: ", "toolsets: {custom: {slugify: {}}}"
 CACHE = f"__pycache__/NAME.{sys.implementation.cache_tag}.pyc"
 PLANTED: dict[str, tuple[str, Plant]] = {
     "a schema in the workers' folder": (OUT + "files/evil.py:Out", written("files/evil.py")),
     "an input in the workers' folder": (IN + "files/evil.py:Out", written("files/evil.py")),
+    "a file that another worker includes": (OUT + "files/evil.py:Out", mentioned("files/evil.py", INCLUDES)),
+    "a file that a broken worker mentions": (OUT + "files/evil.py:Out", mentioned("files/evil.py", BROKEN)),
+    "a program that another worker starts": (OUT + "files/evil.py:Out", mentioned("files/evil.py", SERVES)),
+    "a module that another worker includes": (OUT + "files.evil.Out", mentioned("files/evil.py", INCLUDES)),
+    "a play that a broken worker mentions": ("model: offline:files/evil.py:Out", mentioned("files/evil.py", BROKEN)),
     "deeper in the workers' folder": (OUT + "files/a/b/evil.py:Out", written("files/a/b/evil.py")),
     "in capitals": (OUT + "files/EVIL.PY.py:Out", written("files/EVIL.PY.py")),
     "a module of the workers' folder": (OUT + "files.evil.Out", written("files/evil.py")),

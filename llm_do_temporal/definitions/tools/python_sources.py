@@ -18,7 +18,7 @@ from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from llm_do_temporal.definitions.protection import check_protected, is_protected
+from llm_do_temporal.definitions.protection import PYTHON, check_protected, is_code_place
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
@@ -44,7 +44,7 @@ class PythonFile:
 def read_python(path: Path, root: Path) -> PythonFile:
     """Read a Python file inside `root`, where no worker can write it. Raises DefinitionError."""
     try:
-        check_protected(path, root, "Python")
+        check_protected(path, root, PYTHON)
         content = read_bytes(path, root)
         text = decode(content, label_of(path, root))
     except Unreadable as error:
@@ -212,7 +212,7 @@ def _is_authors(found: ModuleSpec, root: Path) -> bool:
     """Return whether a folder without `__init__.py` holds Python, and not the files that workers write."""
     folders = [Path(folder) for folder in found.submodule_search_locations or ()]
     return any(
-        is_protected(label_of(folder / "module.py", root), root)
+        is_code_place(label_of(folder / "module.py", root), root)
         and any(next(folder.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
         for folder in folders
     )

@@ -66,6 +66,11 @@ class Protection:
             return not self._is_data(parts)
         return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
 
+    def protects_code(self, path: str) -> bool:
+        """Return whether Python at `path` may be run: no worker can write it, and none could before a definition named
+        the file."""
+        return self.protects(path) and not self._is_shared(folded(path))
+
     def may_define(self, folder: str) -> bool:
         """Return whether an entry made in `folder`, or in folders made below it, could define.
 
