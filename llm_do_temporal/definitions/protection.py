@@ -41,7 +41,6 @@ from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, matche
 from llm_do_temporal.policy.files.protection import Protection, is_always_protected
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
-
 PYTHON = "Python"
 """Use of a file that is run."""
 

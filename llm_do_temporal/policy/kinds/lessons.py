@@ -182,10 +182,10 @@ def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
 
 
 def _in_folder(path: str) -> dict[str, str] | None:
-    """Return the keys of files like this one: in its folder, with its suffix; None for a name without a suffix, and
-    at the top of the tree, where everything lies."""
+    """Return the keys of files like this one: in its folder, with its suffix; None for a name without a suffix, at the
+    top of the tree, where everything lies, and in a hidden folder, where programs are configured (`.github`)."""
     pure = PurePosixPath(path)
-    if not pure.suffix or str(pure.parent) == "/":
+    if not pure.suffix or str(pure.parent) == "/" or any(part.startswith(".") for part in pure.parent.parts):
         return None
     return {"folder": str(pure.parent), "suffix": pure.suffix}
 
@@ -256,11 +256,33 @@ def learned_kinds(
             chosen.setdefault(kind.key, (kind, []))[1].extend(support)
     order = {id(lesson): number for number, lesson in enumerate(lessons)}
     learned: list[LearnedKind] = []
+    run = _run_files(lessons)
     for kind, found in chosen.values():
+        if any(_may_write(kind, path) for path in run):
+            continue
         support = tuple(sorted(found, key=lambda lesson: order[id(lesson)]))
         named = tuple(sorted({lesson.call.worker for lesson in support}))
         learned.append(LearnedKind(kind.model_copy(update={"callers": named}), support))
     return tuple(sorted(learned, key=lambda one: (-len(one.support), one.kind.sentence)))
+
+
+def _run_files(lessons: Sequence[Lesson]) -> set[PurePosixPath]:
+    """Return the files that approved commands may run: whoever writes one of them freely runs what he likes."""
+    found: set[PurePosixPath] = set()
+    for lesson in lessons:
+        argv = argv_of(lesson.call)
+        if argv is not None and lesson.opinion == "for":
+            cwd = lesson.call.uses[0].payload.get("cwd")
+            named = [place_in(lesson.call.tree, f"{cwd}/{word}") for word in argv]
+            paths = [PurePosixPath(place.path) for place in named if place is not None]
+            found |= {path for path in paths if not may_teach_freedom(argv, suffix=path.suffix)}
+    return found
+
+
+def _may_write(kind: CallKind, path: PurePosixPath) -> bool:
+    if kind.tool not in WRITING_TOOLS:
+        return False
+    return kind.path == str(path) or (kind.folder == str(path.parent) and path.name.endswith(kind.suffix or ""))
 
 
 def _learned_of(lessons: Sequence[Lesson], min_runs: int, min_days: int) -> Iterator[tuple[CallKind, list[Lesson]]]:

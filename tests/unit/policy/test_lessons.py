@@ -113,6 +113,10 @@ def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall],
         [write(f"/clients/{name}/notes.md") for name in "abcd"],
         # the top of the tree, where everything lies
         [write(f"/{name}.md") for name in "abcd"],
+        # hidden folders, in which programs are configured
+        [write(f"/.github/workflows/{name}.yml") for name in "abcd"],
+        [write(f"/notes/.claude/{name}.md") for name in "abcd"],
+        [command(f"wc -l .hidden/{name}.log") for name in "abcd"],
         # names without a suffix
         [write(f"/notes/{name}") for name in "abcd"],
         [command(f"wc -l logs/{name}") for name in "abcd"],
@@ -131,6 +135,28 @@ def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall],
 )
 def test_what_is_never_freed(calls: list[AskedCall]) -> None:
     assert learned(lessons(calls)) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "writing"),
+    [
+        ("bash tools/fix.sh", [f"/tools/{name}.sh" for name in "abcd"]),
+        ("bash tools/fix.sh", ["/tools/fix.sh"] * 4),
+        ("./tools/fix.sh", [f"/tools/{name}.sh" for name in "abcd"]),
+        ("python3 tools/report.md", [f"/tools/{name}.md" for name in "abcd"]),
+        ("make -f tools/all.mk", [f"/tools/{name}.mk" for name in "abcd"]),
+    ],
+)
+def test_who_may_run_a_file_learns_no_rule_that_writes_it(running: str, writing: list[str]) -> None:
+    commands = lessons([command(running)] * 4)
+    writes = lessons([write(path) for path in writing], first=10)
+    assert learned([*commands, *writes]) == [{"command": running}]
+    assert len(learned(writes)) == 1
+
+
+def test_data_that_a_command_reads_may_be_written() -> None:
+    commands = lessons([command("wc -l tools/fix.sh"), *[command("./render notes/a.md")] * 3], first=10)
+    assert IN_NOTES in learned([*commands, *lessons(NOTES)])
 
 
 @pytest.mark.parametrize(

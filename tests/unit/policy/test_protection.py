@@ -179,3 +179,15 @@ def test_a_folder_with_a_program_is_closed(folder: str, may_define: bool) -> Non
 )
 def test_what_is_only_named_like_a_definition_is_not_looked_for(path: str, link: bool, looked_for: bool) -> None:
     assert SERVED.is_looked_for(path, link=link) is looked_for
+
+
+@pytest.mark.parametrize("path", ["files/a.py", "files/t/a.py", "FILES/a.py", "files/sub/a.py"])
+def test_python_where_workers_write_is_never_run_whatever_names_it(path: str) -> None:
+    named = Protection(templates=("files/t/*.yaml",), included=(path,), programs=(path,), shared=("files",))
+    assert named.protects(path)
+    assert not named.protects_code(path)
+
+
+def test_python_beside_the_workers_files_may_be_run() -> None:
+    assert Protection(shared=("files",)).protects_code("tools/a.py")
+    assert not Protection(shared=("files",)).protects_code("tools/a.md")
