@@ -18,7 +18,7 @@ from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_p
 from llm_do_temporal.offline.schema_fit import fit
 from llm_do_temporal.policy.delegation import normalise_template
 from llm_do_temporal.sandbox.listing import parse_pattern
-from llm_do_temporal.workflows.tools.gate import _read_arguments  # pyright: ignore[reportPrivateUsage]
+from llm_do_temporal.workflows.tools.gate import _validate_arguments  # pyright: ignore[reportPrivateUsage]
 from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.timeout(PATIENCE_SECONDS)
@@ -64,7 +64,7 @@ class _Tool:
 
 
 def _told(schema: dict[str, Any], args: dict[str, Any], steps: Steps | None = None) -> str:
-    _, told = _read_arguments(cast("Any", _Tool(schema)), args, steps)
+    _, told = _validate_arguments(cast("Any", _Tool(schema)), args, steps)
     assert told
     return told
 
