@@ -113,6 +113,11 @@ def place_of(call: AskedCall) -> Place | None:
     return place_in(call.tree, call.args.get("path"))
 
 
+def is_hidden(path: PurePosixPath) -> bool:
+    """Return whether a name on the path begins with a dot."""
+    return any(part.startswith(".") for part in path.parts)
+
+
 def is_below(path: str, folder: str, suffix: str | None = None) -> bool:
     """Return whether a normalised path lies below the folder, with no hidden part, and ends in the suffix.
 
@@ -121,7 +126,7 @@ def is_below(path: str, folder: str, suffix: str | None = None) -> bool:
     inner, outer = PurePosixPath(path), PurePosixPath(folder)
     if inner == outer or not inner.is_relative_to(outer):
         return False
-    if any(part.startswith(".") for part in inner.relative_to(outer).parts):
+    if is_hidden(inner.relative_to(outer)):
         return False
     return suffix is None or (inner.name.endswith(suffix) and inner.name != suffix)
 

@@ -21,7 +21,17 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from llm_do_temporal.policy.files.protection import PATH_TOOLS, WRITING_TOOLS
-from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind, argv_of, callee_of, fits_word, place_in, place_of
+from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.policy.kinds.kind import (
+    AskedCall,
+    CallKind,
+    argv_of,
+    callee_of,
+    fits_word,
+    is_hidden,
+    place_in,
+    place_of,
+)
 from llm_do_temporal.policy.programs import may_teach_freedom
 from llm_do_temporal.policy.shell import split_command
 from llm_do_temporal.policy.values import canonical
@@ -157,7 +167,6 @@ def _steps(call: AskedCall) -> Iterator[_Step]:
 
 def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
     yield _Step({"command": shlex.join(argv)})
-    cwd = call.uses[0].payload.get("cwd")
     for number in range(1, len(argv)):
         word = argv[number]
         if fits_word("{number}", word):
@@ -165,12 +174,17 @@ def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]
                 yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
             continue
         # A bare word may be the name of a task, a branch or a target: only what is surely a file's is freed.
-        place = place_in(call.tree, f"{cwd}/{word}") if fits_word("{path}", word) else None
+        place = _place_of_word(call, word) if fits_word("{path}", word) else None
         if place is None or ("/" not in word and all(file.path != place.path for file in call.files)):
             continue
         where = _in_folder(place.path)
         if where is not None and may_teach_freedom(argv, suffix=where["suffix"]):
             yield _Step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
+
+
+def _place_of_word(call: AskedCall, word: str) -> Place | None:
+    """Return the place that a word of a command names, as seen from the command's folder; None as in `place_in`."""
+    return place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{word}")
 
 
 def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
@@ -185,7 +199,7 @@ def _in_folder(path: str) -> dict[str, str] | None:
     """Return the keys of files like this one: in its folder, with its suffix; None for a name without a suffix, at the
     top of the tree, where everything lies, and in a hidden folder, where programs are configured (`.github`)."""
     pure = PurePosixPath(path)
-    if not pure.suffix or str(pure.parent) == "/" or any(part.startswith(".") for part in pure.parent.parts):
+    if not pure.suffix or str(pure.parent) == "/" or is_hidden(pure.parent):
         return None
     return {"folder": str(pure.parent), "suffix": pure.suffix}
 
@@ -272,8 +286,7 @@ def _run_files(lessons: Sequence[Lesson]) -> set[PurePosixPath]:
     for lesson in lessons:
         argv = argv_of(lesson.call)
         if argv is not None and lesson.opinion == "for":
-            cwd = lesson.call.uses[0].payload.get("cwd")
-            named = [place_in(lesson.call.tree, f"{cwd}/{word}") for word in argv]
+            named = [_place_of_word(lesson.call, word) for word in argv]
             paths = [PurePosixPath(place.path) for place in named if place is not None]
             found |= {path for path in paths if not may_teach_freedom(argv, suffix=path.suffix)}
     return found
