@@ -26,10 +26,10 @@ _ADAPTER, _LIVE = "adapter", "live"
 def mark(items: Sequence[pytest.Item]) -> None:
     """Mark the cases that `make test` leaves out: of tests that are marked `sampled`, and most forms of protocols.
 
-    The name of the test and its other parameters choose the forms that stay, so all forms have their share.
+    The name of the test, and the turn of its other parameters, choose the forms that stay: all have their share.
     """
     alike: dict[str, list[pytest.Function]] = defaultdict(list)
-    forms: dict[str, list[pytest.Function]] = defaultdict(list)
+    forms: dict[str, dict[tuple[int, ...], list[pytest.Function]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
@@ -37,13 +37,15 @@ def mark(items: Sequence[pytest.Item]) -> None:
         if item.get_closest_marker(SAMPLED):
             alike[name].append(item)
         elif _ADAPTER in _parameters(item):
-            others = {key: value for key, value in _parameters(item).items() if key not in {_ADAPTER, _LIVE}}
-            forms[f"{name}{others}"].append(item)
+            # One value is one object here; its text may differ from process to process.
+            others = tuple(id(value) for key, value in _parameters(item).items() if key not in {_ADAPTER, _LIVE})
+            forms[name][others].append(item)
     for cases in alike.values():
         _leave_out(cases, _sample(cases))
     if not EVERY_FORM:
-        for name, cases in forms.items():
-            _leave_out(cases, _kept(cases, zlib.crc32(name.encode())))
+        for name, of_test in forms.items():
+            for number, cases in enumerate(of_test.values(), zlib.crc32(name.encode())):
+                _leave_out(cases, _kept(cases, number))
 
 
 def part_of(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
