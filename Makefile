@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # process takes up to a gigabyte, and its servers as much.
 ASIDE := -n 6 --dist worksteal
 QUICK := -m 'not thorough'
-# Hundreds of processes are started: each begins a second sooner with compiled modules.
+# Hundreds of processes are started: each begins a second sooner with compiled modules. Installing makes none.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo browser test test-fast thorough adapters layers evaluations doors security faults check lock histories bench bench-cluster certify power compose-images \

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -49,9 +48,7 @@ def main() -> int:
     say(f"== evaluating {decks} pitch decks from {DECKS}, with a Temporal server of its own and a script for a model")
     say(f"   llm-do-temporal {' '.join(word if ' ' not in word else repr(word) for word in COMMAND)}")
     program = Path(sys.executable).with_name("llm-do-temporal")
-    # Compiled modules are kept: installing did not make them, and all that is typed later begins sooner with them.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with subprocess.Popen([program, *COMMAND], cwd=ROOT, env=kept) as process:
+    with subprocess.Popen([program, *COMMAND], cwd=ROOT) as process:
         # At a terminal the command itself shows what goes on.
         code = process.wait() if sys.stdin.isatty() and sys.stderr.isatty() else follow(process)
     if code == 0:

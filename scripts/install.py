@@ -7,7 +7,6 @@ project itself, and that with tools from the same lists. Must not decide what is
 
 from __future__ import annotations
 
-import os
 import queue
 import re
 import shutil
@@ -142,15 +141,8 @@ def installer() -> list[str | Path]:
     if uv is not None:
         return [uv, "pip", "install", "--python", python()]
     pip = [python(), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    return [*pip, *(() if _compiles_now() else ("--no-compile",))]
-
-
-def _compiles_now() -> bool:
-    """Whether modules are compiled while they are installed: a third of the time, most of it for what nobody imports.
-
-    Otherwise Python does so where one is imported, and keeps it, unless it is told not to; the demo always keeps it.
-    """
-    return "PYTHONDONTWRITEBYTECODE" in os.environ and sys.argv[1:] != ["product"]
+    # Compiling takes a third of the time; Python compiles a module, and keeps it, where it is imported.
+    return [*pip, "--no-compile"]
 
 
 def main(arguments: Sequence[str]) -> int:

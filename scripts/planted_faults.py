@@ -94,9 +94,7 @@ class Checkout:
         for name in _names(root):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, folder / name, follow_symlinks=False)
-        # Without bytecode, each run would compile everything again.
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._environment = {**kept, "PYTHONPATH": str(folder)}
+        self._environment = {**os.environ, "PYTHONPATH": str(folder)}
         self._check_imported()
 
     def try_tests(self, tests: Sequence[str]) -> Tried:
