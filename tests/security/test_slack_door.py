@@ -22,7 +22,6 @@ from tests.support.slack.in_slack import WORKER, parked, value_of
 from tests.support.slack.slack_process import PEOPLE, begun
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("user", "team"),
     [
