@@ -135,6 +135,8 @@ def skip_transform(model: Model) -> Model:
         # Options make a copy of a client, of the same class: so it is the class that must know.
         client = cast("Any", model.client)
         client.__class__ = _quick(cast("type[Any]", type(client)))
+        vars(client).pop("chat", None)
+        client.max_retries = 0
     return model
 
 
@@ -165,5 +167,13 @@ def _quick(kind: type[Any]) -> type[Any]:
         def chat(self) -> AsyncChat:
             """See AsyncOpenAI."""
             return Chat(cast("Any", self))
+
+        def with_options(self, **options: Any) -> Any:
+            """See AsyncOpenAI. What would be a copy with the same options is the client itself.
+
+            Each copy asks in a thread of its own which platform it runs on.
+            """
+            same: dict[str, Any] = {"http_client": self._client, "max_retries": self.max_retries, "_extra_kwargs": {}}
+            return self if options == same else kind.with_options(self, **options)
 
     return Client

@@ -23,17 +23,9 @@ from llm_do_temporal.activities.models.turns import ResolveAttachments, TurnStor
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.workflows.invocation.capabilities import (
-    BudgetCapability,
-    HiddenTools,
-    IncrementalHistory,
-    ModelFallback,
-    OutputCheck,
-    ServerSideTools,
-    ToolCallCount,
-    WrongCalls,
+    InvocationHooks,
     go_on_as_new,
 )
-from llm_do_temporal.workflows.invocation.turn_spans import TurnSpans
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 
 TURN_TIMEOUT = timedelta(minutes=30)
@@ -96,17 +88,9 @@ def build_agent(store: TurnStore) -> Agent[object, Any]:
         name=AGENT_NAME,
         retries={"tools": _NEVER_USED_UP, "output": OUTPUT_RETRIES},
         capabilities=[
-            TurnSpans(),
+            InvocationHooks(),
             ResolveModelId(partial(build_model, workshop=store.workshop)),
             ResolveAttachments(store),
-            OutputCheck(),
-            ToolCallCount(),
-            WrongCalls(),
-            ServerSideTools(),
-            HiddenTools(),
-            ModelFallback(),
-            IncrementalHistory(),
-            BudgetCapability(),
             TemporalDurability(
                 model_activity_config=ActivityConfig(
                     start_to_close_timeout=TURN_TIMEOUT,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from opentelemetry.trace import Span, SpanKind
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import WrapModelRequestHandler
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import ModelRequestContext
@@ -26,26 +23,19 @@ from llm_do_temporal.telemetry.spans import shows_content, span, tell, will_tell
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
 
 
-class TurnSpans(AbstractCapability[Any]):
-    """The span of each turn, with the waiting for limits before it, and the other models that were asked."""
-
-    async def wrap_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
-    ) -> ModelResponse:
-        """See AbstractCapability."""
-        if not workflow.in_workflow():
-            return await handler(request_context)
-        name, attributes = turn_shape(workflow.info().workflow_id, None)
-        with span(name, attributes, kind=SpanKind.CLIENT) as current:
-            try:
-                response = await handler(request_context)
-            except (Exception, asyncio.CancelledError):
-                _tell_model(current)
-                raise
+async def in_turn_span(request: ModelRequestContext, handler: WrapModelRequestHandler) -> ModelResponse:
+    """Ask for a turn within its span, which has the waiting for limits and the other models that were asked in it."""
+    name, attributes = turn_shape(workflow.info().workflow_id, None)
+    with span(name, attributes, kind=SpanKind.CLIENT) as current:
+        try:
+            response = await handler(request)
+        except (Exception, asyncio.CancelledError):
             _tell_model(current)
-            if will_tell(current):
-                _tell_turn(current, request_context, response)
-        return response
+            raise
+        _tell_model(current)
+        if will_tell(current):
+            _tell_turn(current, request, response)
+    return response
 
 
 def _tell_model(current: Span) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from openai.resources.chat import AsyncCompletions
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import Model, ModelRequestParameters
 
@@ -119,6 +120,19 @@ async def test_all_turns_go_over_one_connection(protocol: str, streamed: bool, f
         model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
         assert [await ask(model, streamed) for _ in range(TURNS)] == ["Hi."] * TURNS
         assert len(provider.open) == 1
+
+
+async def test_a_turn_needs_no_copy_of_the_client_and_no_transform() -> None:
+    alias = ModelAlias(model="openai-chat:gpt-5", base_url="http://127.0.0.1:9")
+    model: Any = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
+    client: Any = model.client
+    options: dict[str, Any] = {"http_client": client._client, "_extra_kwargs": {}}
+    assert client.with_options(**options, max_retries=0) is client
+    other: Any = client.with_options(**options, max_retries=2)
+    assert (other.max_retries, client.max_retries) == (2, 0)
+    kinds: set[type[Any]] = {type(each.chat.completions) for each in (client, other)}
+    assert len(kinds) == 1
+    assert AsyncCompletions not in kinds
 
 
 STREAM = 'event: a\ndata: {"x":\ndata:  "é"}\n\n: ping\n\ndata:\n\nid: 1\ndata: [DONE]\n\nevent: b\ndata: last'
