@@ -73,7 +73,7 @@ class Fate(StrEnum):
     UNKNOWN = "unknown"
     """The connection was lost: it may have been taken."""
     AGAIN = "again"
-    """Taken, and the call was not carried out: something had changed since it was shown, and it is asked again."""
+    """Taken, and the call was not carried out: it is not what was shown, and is asked about again."""
 
     @property
     def counts(self) -> bool:
@@ -193,11 +193,12 @@ async def with_asked_again(client: LlmDoClient, outcomes: Sequence[QuestionOutco
 
 
 def may_be_asked_again(approval: Approval) -> bool:
-    """Return whether a decision lets a call happen that is compared with what was shown."""
-    agreed = approval.verdict is not None and approval.verdict.decision is not DecisionKind.REJECT
-    return (
-        agreed and approval.request.review is None and (bool(approval.request.files) or approval.request.tool == _SHELL)
-    )
+    """Return whether a decision lets a call happen that is compared with what was shown, or puts another in its
+    place."""
+    request, decision = approval.request, approval.verdict.decision if approval.verdict is not None else None
+    if decision is DecisionKind.APPROVE:
+        return request.review is None and (bool(request.files) or request.tool == _SHELL)
+    return decision is DecisionKind.MODIFY and request.review is None
 
 
 class _Watch:

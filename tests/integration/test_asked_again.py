@@ -111,6 +111,63 @@ async def test_a_worker_that_was_called_asks_again_too(place: Place, typed: Type
     await place.client.result(run)
 
 
+CHANGED_CALLS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "a file": (write_call(), FILESYSTEM, {"path": "/b.txt", "content": "hi"}),
+    "an edit": (
+        call("edit_file", path="/c.txt", old_text="c", new_text="x"),
+        FILESYSTEM,
+        {"path": "/b.txt", "old_text": "b", "new_text": "x"},
+    ),
+    "a command": (
+        call("shell", command="cat c.txt"),
+        {"shell": {"rules": [{"pattern": "cat"}]}},
+        {"command": "cat b.txt"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED_CALLS)
+async def test_a_change_to_a_file_that_was_not_shown_is_told_as_asked_again(
+    place: Place, typed: Typed, kind: str
+) -> None:
+    asking, tools, args = CHANGED_CALLS[kind]
+    place.write("b.txt", "b\n")
+    place.write("c.txt", "c\n")
+    run, _ = await start_parked(place, asking, "Done.", toolsets=tools)
+    code, _, said = await typed("modify", run, "a1", "--args", json.dumps(args))
+    why = "the changed call was not shown in full; a1 was changed and approved, and its call was not carried out"
+    assert (code, "it goes on" in said, "a2 asks again with" in said) == (3, False, True), said
+    assert f"asked again: {why}" in said
+    assert f"approvals {run} a2" in said
+    first, second = await place.client.questions(run)
+    assert (first.again, second.request.again, second.is_open) == ("a2", "a1", True)
+    assert why in second.request.reason
+    assert "not carried out: a2 asks again, and says why" in (await typed("approvals", run, "a1"))[2]
+    assert why in (await typed("approvals", run, "a2"))[1]
+    assert (place.folder / "b.txt").read_text("utf-8") == "b\n"
+    assert (await typed("approve", run, "a2"))[0] == 0
+    await place.client.result(run)
+    events = read_chain(place.client.temporal, run, None, wait=False)
+    answers = [one.answer for one in await past_calls_of(run, events)]
+    assert answers == [CallAnswer.MODIFIED, CallAnswer.APPROVED]
+
+
+async def test_a_change_that_others_must_agree_to_is_told_as_asked_again(place: Place, typed: Typed) -> None:
+    place.workshop(approvals={"rules": {"sandbox.write.definitions": {"approvers": ["ann"]}}})
+    run, _ = await start_parked(place, write_call(), "Done.")
+    code, _, said = await typed("modify", run, "a1", "--args", json.dumps({"path": "/tools.py", "content": "hi"}))
+    assert (code, "the changed call needs the agreement of other people; a1 was changed" in said) == (3, True), said
+    await place.client.cancel(run)
+
+
+async def test_a_change_that_is_carried_out_goes_on(place: Place, typed: Typed) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    code, _, said = await typed("modify", run, "a1", "--args", json.dumps({"path": "/new.txt", "content": "hi"}))
+    assert (code, "it goes on with" in said, "not carried out" in said) == (0, True, False), said
+    await place.client.result(run)
+    assert [one.again for one in await place.client.questions(run)] == [""]
+
+
 async def test_nobody_waits_for_a_call_that_is_carried_out(place: Place, typed: Typed) -> None:
     run, _ = await start_parked(place, write_call(), write_call("/b.txt"), "Done.")
     code, _, said = await typed("approve", run, "a1")

@@ -346,7 +346,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
         named_so = {"id": meant.id, "digest": meant.digest or None, "args": answer.args, "grant": grant}
         decided = await session.client.decide(run, decision.model_copy(update=named_so))
         again = await _asked_again(session.client, run, decided)
-    say(_decided_line(run, answer, decided))
+    say(_decided_line(run, answer, decided, again))
     if decided is None or decided.verdict is None:
         return 0
     if grant is not None:
@@ -357,11 +357,14 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
 
     say(f"{decided.id} was not carried out: {visible_line(again.request.reason, 300)}")
     say(f"look at it as it is now: {location.command(f'approvals {run} {again.id}')}")
-    return WAITING
+    return WAITING if again.is_open else 0
 
 
-def _decided_line(run: str, answer: _Answer, decided: Approval | None) -> str:
-    """Return the line about a decision that was sent; `decided`: None where no worker service has answered yet."""
+def _decided_line(run: str, answer: _Answer, decided: Approval | None, again: Question | None) -> str:
+    """Return the line about a decision that was sent; `decided`: None where no worker service has answered yet.
+
+    `again` is the question that asks again about the call; None: none does.
+    """
     done = answer.kind.done
     if decided is None:
         return f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up"
@@ -371,7 +374,8 @@ def _decided_line(run: str, answer: _Answer, decided: Approval | None) -> str:
         return f"noted: {decided.id} of {place} still waits; {agreed}"
     summary, changed = visible_line(decided.request.summary, 200), ""
     if answer.args is not None:
-        changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
+        does = "it goes on" if again is None else f"{again.id} asks again"
+        changed = f"; {does} with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
     return f"{done}: {decided.id} of {place}: {summary}{changed}"
 
 

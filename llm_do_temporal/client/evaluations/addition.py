@@ -23,6 +23,7 @@ from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.definitions.yaml.edits import ListPlace
 from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.storage.blobs import BlobStore
@@ -165,7 +166,9 @@ def decide_entries(questions: Iterable[Question]) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     for question in questions:
         verdict = question.verdict
-        if verdict is None or question.again or verdict.door not in _PEOPLE:
+        if verdict is None or verdict.door not in _PEOPLE:
+            continue
+        if question.again and verdict.decision is DecisionKind.APPROVE:
             continue
         if question.request.account is not None or question.request.review is not None:
             continue

@@ -107,7 +107,8 @@ class PastCall:
     def answer(self) -> CallAnswer:
         """The answer; of several votes, the decision that they made."""
         verdict = self.question.verdict
-        if verdict is None or verdict.door == "script" or self.question.again:
+        is_moot = self.question.again and verdict is not None and verdict.decision is DecisionKind.APPROVE
+        if verdict is None or verdict.door == "script" or is_moot:
             return CallAnswer.NONE
         if verdict.door == "timer":
             return CallAnswer.EXPIRED

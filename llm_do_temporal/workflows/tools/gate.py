@@ -6,7 +6,8 @@ checked, and changed arguments are prepared and judged again from the start.
 
 People decide about the preview that they saw, so that preview is part of the question (`Shown`), and the effect of
 a call that a person was asked about is bound to it (`PreparedCall.bound`). Where the effect finds something else it
-raises ShownDiffers and does nothing: the call is then prepared, shown and asked about again.
+raises ShownDiffers and does nothing: the call is then prepared, shown and asked about again. So is a call that a person
+changed into one that was not shown.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyCo
 MOST_ATTEMPTS = 5
 """Largest number of times that one call is asked about because something shown has changed since: something keeps
 changing it."""
+_UNSEEN = "the changed call was not shown in full"
+_OTHERS_AGREE = "the changed call needs the agreement of other people"
 _ENDED = "the run that this one goes on from ended"
 _REASON_CHARS = 500
 _SHOWN_CHARS = 150
@@ -85,9 +88,9 @@ class _Call:
     approval: str = ""
     """Id of the approval that the last of them came with; empty: nobody was asked, or it is not known."""
     again: str = ""
-    """Id of the approval for which something was no longer as it was shown; empty: all was."""
+    """Id of the approval whose call is asked about again, not carried out; empty: none is."""
     changed: str = ""
-    """Words for the thing that was no longer so."""
+    """Words for the thing that was not as it was shown, or not shown at all."""
     doubtful: bool = False
     """Whether the call may have happened in the run that this one goes on from, and nobody has decided about it."""
 
@@ -110,13 +113,19 @@ class _Call:
         """Forget the answers that rest on a preview, because something is no longer as it was shown: `changed`."""
         self.answered -= self.previewed
         self.previewed = set()
-        self.again, self.changed = self.approval, changed
+        self.ask_again(changed)
+
+    def ask_again(self, why: str) -> None:
+        """Note that the call is asked about again, and why."""
+        self.again, self.changed = self.approval, why
 
     def reason(self, why: str) -> str:
-        """Return why people are asked now: `why`, and what has changed since they were asked before."""
+        """Return why people are asked now: `why`, and why they are asked again."""
         if not self.changed:
             return why
-        undone = f"; {self.again} was approved, and its call was not carried out" if self.again else ""
+        is_change = self.change is not None and self.change.approval == self.again
+        done = (DecisionKind.MODIFY if is_change else DecisionKind.APPROVE).done
+        undone = f"; {self.again} was {done}, and its call was not carried out" if self.again else ""
         return f"{why}; asked again: {self.changed}{undone}"
 
 
@@ -279,6 +288,8 @@ class Gate:
                 own = await _as_seen(prepared, asked, call)
                 mine = {other.identity for other in own if _may_answer(judged.terms, self._judge(tool, other).terms)}
                 call.add(mine, prepared)
+                if self._open_question(tool, prepared, call) is not None:
+                    call.ask_again(_OTHERS_AGREE if own else _UNSEEN)
 
     async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> PreparedCall:
         return await _explained(tool.prepare(args))
