@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
-from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.cli.text import value_line, visible_line
 
 if TYPE_CHECKING:
+    from llm_do_temporal.client.decisions import OfferedKind
     from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.views.inbox import LockedRun
 
@@ -59,6 +60,17 @@ def questions_table(questions: list[Question], *, has_tasks: bool = False) -> tu
         columns["VOTES"] = [f"{len(one.votes)} of {one.request.quorum}" for one in questions]
     columns["SUMMARY"] = [one.request.summary for one in questions]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def kind_lines(offers: Iterable[OfferedKind]) -> list[str]:
+    """Return numbered lines for the kinds, with the calls that each would have covered."""
+    lines: list[str] = []
+    for number, offer in enumerate(offers, 1):
+        lines.append(f"{number}  {value_line(offer.kind.sentence)}: {offer.so_far}")
+        for one in offer.covered:
+            state = "waits" if one.verdict is None else one.verdict.decision.done
+            lines.append(f"     {one.id}  {state}  {value_line(one.request.summary, 200)}")
+    return lines
 
 
 def locked_line(locked: LockedRun) -> str:

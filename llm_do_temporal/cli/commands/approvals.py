@@ -12,7 +12,7 @@ from llm_do_temporal.cli.groups import list_groups, nothing_waits_lines
 from llm_do_temporal.cli.options import Json, Location, Several, check_digest, check_limit, read_json_object
 from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
-from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.cli.text import say, value_line, visible_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
@@ -350,7 +350,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     if decided is None or decided.verdict is None:
         return 0
     if grant is not None:
-        say(f"granted: {visible_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
+        say(f"granted: {value_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
     if again is None:
         return 0
     from llm_do_temporal.cli.output import WAITING

@@ -21,11 +21,12 @@ from rich.console import Console
 from llm_do_temporal.cli.decisions import outcome_lines
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.holds import Holds
+from llm_do_temporal.cli.tables import kind_lines
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Interrupt, Prompter, forget_typed
 from llm_do_temporal.cli.terminal.question import fit_question, joined, question_text
 from llm_do_temporal.cli.terminal.review import EXPLAINED, ReviewWalk, fit_review, read_review, review_text
-from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.cli.text import value_line, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds
 from llm_do_temporal.client.history.questions import Question
@@ -343,7 +344,7 @@ class Asker:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {kind.done}: {agreed}, it waits for others")
         else:
-            more = f", and {visible_line(grant.words)}" if grant is not None else ""
+            more = f", and {value_line(grant.words)}" if grant is not None else ""
             prompter.tell(f"{question.id} {kind.done}{more}")
 
     def _check(self, question: Question) -> None:
@@ -457,11 +458,8 @@ async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGr
     if not offers:
         prompter.tell("no kind of calls fits this call: it is asked about by itself")
         return None
-    for number, offer in enumerate(offers, 1):
-        prompter.tell(visible_line(f"{number}  {offer.kind.sentence}: {offer.so_far}"))
-        for one in offer.covered:
-            state = "waits" if one.verdict is None else one.verdict.decision.done
-            prompter.tell(visible_line(f"     {one.id}  {state}  {one.request.summary}", 200))
+    for line in kind_lines(offers):
+        prompter.tell(line)
     typed = (await prompter.line("number of the kind (empty: back): ") or "").strip()
     if not typed:
         return None

@@ -112,11 +112,11 @@ async def test_kinds_are_listed_with_numbers_and_calls(desk: Desk, capsys: pytes
     assert told.out.splitlines() == [
         "1  write_file of /notes/c.md: no other call so far",
         "2  write_file of .md files below /notes: 2 calls so far, 1 of them rejected or changed",
-        "     a1  approve  write_file /notes/a.md",
-        "     a2  reject  write_file /notes/b.md",
+        "     a1  approved  write_file /notes/a.md",
+        "     a2  rejected  write_file /notes/b.md",
         "3  write_file of files below /notes: 3 calls so far, 1 of them rejected or changed",
-        "     a1  approve  write_file /notes/a.md",
-        "     a2  reject  write_file /notes/b.md",
+        "     a1  approved  write_file /notes/a.md",
+        "     a2  rejected  write_file /notes/b.md",
         "     a4  waits  write_file /notes/d.txt",
     ]
     assert "approve with one of them: llm-do-temporal approve r1 a3 --kind 1 --times 20 --for 1h" in told.err
@@ -269,4 +269,40 @@ async def test_a_path_of_several_lines_cannot_pass_for_another_kind(
         assert [line[:1] for line in told.splitlines() if line[:1].isdigit()] == ["1", "2", "3"]
         assert "\x1b" not in told
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "git status" in line]
-    assert line.startswith("granted: write_file of /notes/x.md\\n2  the command")
+    assert line.startswith('granted: "write_file of /notes/x.md\\n2\\x20\\x20the command')
+
+
+ALIKE = [
+    ("a\u200b.md", "a\\u200b.md"),
+    ("c\x1b.md", "c\\x1b.md"),
+    ("c ", "c\u00a0"),
+    ("c", "c "),
+    ("a b.md", "a\u00a0b.md"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+async def test_kinds_of_names_that_look_alike_are_told_apart(
+    desk: Desk, typed: Callable[..., None], capsys: pytest.CaptureFixture[str], one: str, other: str
+) -> None:
+    def seen(shown: str) -> str:
+        return " ".join(shown.split())
+
+    async def told(name: str) -> list[str]:
+        desk.asked = [*QUESTIONS[:2], note("a3", name)]
+        kind = offered_kinds(desk.asked[2], [])[0].kind
+        typed("")
+        _, prompted = await ask_at_prompt(offered_kinds(desk.asked[2], desk.asked))
+        await approvals("r1", "a3", kinds=True)
+        listed = capsys.readouterr().out
+        await approve("r1", "a3", kind=1)
+        said = capsys.readouterr().err
+        verdict = Verdict(decision=DecisionKind.APPROVE, args={}, at=NOON, door="update", grant=KindGrant(kind=kind))
+        desk.remembered = [Grant.of("a3", desk.asked[2].request, verdict)]
+        await grants("r1")
+        remembered = capsys.readouterr().out
+        return [seen(text) for text in (prompted, listed, said, remembered)]
+
+    for first, second in zip(await told(one), await told(other), strict=True):
+        assert first != second
+        assert first.isprintable()

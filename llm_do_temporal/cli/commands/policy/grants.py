@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Json, Location
-from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.cli.text import say, value_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.decisions import OfferedKind
     from llm_do_temporal.messages.approvals import Grant
     from llm_do_temporal.policy.kinds.entries import KindGrant
 
@@ -82,6 +81,7 @@ async def show_kinds(location: Location, run: str | None, approval: str | None, 
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import kind_lines
     from llm_do_temporal.client.decisions import read_kinds
 
     if run is None or approval is None:
@@ -96,17 +96,6 @@ async def show_kinds(location: Location, run: str | None, approval: str | None, 
         print("\n".join(kind_lines(offers)), flush=True)
         say(f"\napprove with one of them: {location.command(f'approve {run} {approval} --kind 1 --times 20 --for 1h')}")
     return 0
-
-
-def kind_lines(offers: list[OfferedKind]) -> list[str]:
-    """Return numbered lines for the kinds, with the calls that each would have covered."""
-    lines: list[str] = []
-    for number, offer in enumerate(offers, 1):
-        lines.append(visible_line(f"{number}  {offer.kind.sentence}: {offer.so_far}"))
-        for one in offer.covered:
-            state = "waits" if one.verdict is None else one.verdict.decision.value
-            lines.append(visible_line(f"     {one.id}  {state}  {one.request.summary}", 200))
-    return lines
 
 
 async def chosen_grant(
@@ -157,7 +146,7 @@ def grants_table(found: list[Grant]) -> tuple[list[str], list[list[str]]]:
     if any(one.granted for one in found):
         columns["USED"] = [f"{one.used} of {one.granted.times}" if one.granted else "" for one in found]
         columns["UNTIL"] = [_until(one) for one in found]
-    columns["SUMMARY"] = [one.sentence for one in found]
+    columns["SUMMARY"] = [value_line(one.sentence) for one in found]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
