@@ -9,19 +9,24 @@ import sys
 from pathlib import Path
 
 from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name, shown_value
+from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name, shown_value, with_codes_apart
 
 PROGRAM = "llm-do-temporal"
 
 
-def visible_block(text: str) -> str:
-    """Return text of several lines; hidden characters are written out, but for line ends and tabs."""
+def composed_block(text: str) -> str:
+    """Return lines whose parts are visible already; what is still hidden is written out, but for line ends and tabs."""
     return made_visible(text.replace("\r\n", "\n").expandtabs(4))
+
+
+def visible_block(text: str) -> str:
+    """Return a stranger's text of several lines; hidden characters are written out, but for line ends and tabs."""
+    return visible_source(text.replace("\r\n", "\n"))
 
 
 def visible_source(text: str) -> str:
     """Return lines of a file or of a change; carriage returns are written out, too: a change of line ends is seen."""
-    return made_visible(text.expandtabs(4))
+    return made_visible(with_codes_apart(text.expandtabs(4)))
 
 
 def visible_line(text: str, limit: int = 2_000) -> str:
@@ -54,4 +59,4 @@ def printed_table(text: str, file: Path | None) -> str:
 
 def say(text: str) -> None:
     """Print text for a person on stderr, without the values of keys."""
-    print(visible_block(remove_keys(text)), file=sys.stderr, flush=True)
+    print(composed_block(remove_keys(text)), file=sys.stderr, flush=True)

@@ -53,6 +53,27 @@ def made_visible(text: str, keep: str = "\n") -> str:
     return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in hidden_marks(text))
 
 
+_BEFORE_CODE = re.compile(r"\\+(?=(x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))")
+
+
+def with_codes_apart(text: str) -> str:
+    """Return the text, for `made_visible`, with the backslashes doubled without which two texts would look the same.
+
+    They are those before a hidden character, and before the code of one: ESC is shown as `\\x1b`, the four characters
+    `\\x1b` as `\\\\x1b`.
+    """
+    return _BEFORE_CODE.sub(_doubled, text) if "\\" in text else text
+
+
+def _doubled(found: re.Match[str]) -> str:
+    code, char = found[1], found[2]
+    if code is not None:
+        char = chr(int(code[1:], 16))
+        if char in "\n\t" or written_out(char) != f"\\{code}":
+            return found[0]
+    return found[0] * 2 if is_hidden(char) else found[0]
+
+
 def cut(text: str, most: int) -> str:
     """Return the text with at most `most` characters: of a longer one the beginning, and its length."""
     if len(text) <= most:

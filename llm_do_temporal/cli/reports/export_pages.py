@@ -31,7 +31,7 @@ def render_markdown(exported: Exported) -> str:
     """Return the run as Markdown."""
     parts = [f"# Run {_code(exported.view.run)}", f"{_code(exported.summary.worker)}, {facts(exported)}"]
     if exported.view.error:
-        parts.append(_fenced(exported.view.error))
+        parts.append(_fenced(visible_block(exported.view.error)))
     parts += ["## Tree", _fenced("\n".join(tree_lines(exported)))]
     parts += ["## Cost", _fenced("\n".join(cost_lines(exported.view)))]
     if exported.questions:
@@ -43,7 +43,7 @@ def render_markdown(exported: Exported) -> str:
             block = block_of(entry)
             parts.append(f"*{entry.at:%H:%M:%S}* {_code(block.heading)}")
             if block.text:
-                parts.append(_fenced(block.text))
+                parts.append(_fenced(visible_block(block.text)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,7 +102,7 @@ def _approval(question: Question) -> list[str]:
     if request.diff:
         texts += ["Changes:", _fenced(visible_source(request.diff))]
     if question.verdict is not None and question.verdict.args != request.args:
-        texts += ["Approved as:", _fenced(as_text(question.verdict.args))]
+        texts += ["Approved as:", _fenced(visible_source(as_text(question.verdict.args)))]
     return texts
 
 
@@ -115,10 +115,9 @@ def _code(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return text as a code block whose fence is longer than any in the text, so that the text cannot end it."""
-    shown = visible_block(text)
-    fence = "`" * max(3, _longest(shown) + 1)
-    return f"{fence}text\n{shown}\n{fence}"
+    """Return visible text as a code block whose fence is longer than any in it, so that the text cannot end it."""
+    fence = "`" * max(3, _longest(text) + 1)
+    return f"{fence}text\n{text}\n{fence}"
 
 
 def _longest(text: str) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from llm_do_temporal.cli.output import (
@@ -21,6 +21,7 @@ from llm_do_temporal.cli.output import (
     usage_json,
 )
 from llm_do_temporal.cli.tables import clock
+from llm_do_temporal.cli.terminal.question import joined, marked
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, item_lines, render_run, state_of
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
@@ -143,10 +144,20 @@ def record_json(
 def _block(title: str, text: str) -> list[RenderableType]:
     """Return a text below its title, as far as a person wants to read it here."""
     lines = visible_block(remove_keys(text.strip("\n"))).splitlines()
-    shown = [f"  {line}" for line in lines[:_BLOCK_LINES]]
+    parts: list[RenderableType] = [Text(title, style="bold"), _Marked("\n".join(lines[:_BLOCK_LINES]))]
     if len(lines) > _BLOCK_LINES:
-        shown.append(f"  … {len(lines) - _BLOCK_LINES} more lines; --json has all of it")
-    return [Text(title, style="bold"), *map(Text, shown)]
+        parts.append(Text(f"  … {len(lines) - _BLOCK_LINES} more lines; --json has all of it"))
+    return parts
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """Visible text of somebody else, each of its lines marked, also those that a narrow terminal makes."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield joined(marked(Text(self.text), options.max_width, 2))
 
 
 def _result(facts: RunFacts) -> list[RenderableType]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from llm_do_temporal.cli.text import visible_line, visible_source
+from llm_do_temporal.cli.text import composed_block, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -239,7 +239,7 @@ class Prompter:
 
     def tell(self, text: str) -> None:
         """Print text, with hidden characters written out."""
-        self._print(visible_source(text))
+        self._print(composed_block(text))
 
     async def line(self, prompt: str) -> str | None:
         """Return the next line that is typed; None at the end of input."""

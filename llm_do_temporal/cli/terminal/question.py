@@ -1,7 +1,8 @@
 """Question on the terminal, in lines: what it is about, who may decide, the whole call, and the change it would make.
 
-Pure. Texts of a model are indented, so that none of them can pass for the prompt. Nothing is cut for good: what a
-screen has no room for is counted before anything is printed, and has to be read before anybody agrees.
+Pure. Texts of a model are indented and marked, so that none of them can pass for the prompt or for a field. Nothing is
+cut for good: what a screen has no room for is counted before anything is printed, and has to be read before anybody
+agrees.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from llm_do_temporal.redaction.configured_keys import remove_keys
 
 NAME_CHARS = 200
 _INDENT = 4
+_MARK = "| "
+"""Beginning of each line of a text that somebody else wrote."""
 _SHORT_CHARS = 200
 """Longer values get lines of their own."""
 _MOST_COLUMNS = 200
@@ -76,6 +79,11 @@ def indented(text: Text, width: int, columns: int, most: int | None = None) -> l
     for line in filter(None, lines):
         line.pad_left(columns)
     return lines
+
+
+def marked(text: Text, width: int, columns: int, most: int | None = None) -> list[Text]:
+    """Return a text of somebody else like `indented`, with each line marked: none can pass for a line of ours."""
+    return [_marked(columns, line) for line in indented(text, width - columns - len(_MARK), 0, most)]
 
 
 def joined(lines: Iterable[Text]) -> Text:
@@ -150,7 +158,7 @@ def check_lines(check: CheckResult | None, width: int) -> list[Text]:
     why = f" ({visible_line(check.problem, 300)})" if check.problem else ""
     lines = wrapped(Text(f"  check failed{code}: {command}{why}", style="red"), width)
     output = visible_block(remove_keys(check.output)).splitlines()[-_SHOWN_OUTPUT_LINES:]
-    return [*lines, *indented(Text("\n".join(f"| {line}" for line in output)), width, _INDENT)] if output else lines
+    return [*lines, *marked(Text("\n".join(output)), width, _INDENT)] if output else lines
 
 
 def background_lines(document: QuestionDocument, width: int, *, is_short: bool) -> Iterator[Text]:
@@ -255,7 +263,7 @@ def _argument(name: str, value: Any, width: int, note: str = "") -> list[Text]:
         text = json.dumps(value, indent=2, ensure_ascii=False)
     label = _label(visible_line(name, 80), note)
     if "\n" in text or len(text) > _SHORT_CHARS:
-        return [label, *indented(Text(visible_source(text)), width, _INDENT)]
+        return [label, *marked(Text(visible_source(text)), width, _INDENT)]
     first, *others = wrapped(Text.assemble(label, f" {value_line(text)}"), width - _INDENT)
     for line in others:
         line.pad_left(_INDENT)
@@ -267,8 +275,15 @@ def _cut_digest(value: Any) -> Any:
 
 
 def _named(name: str, told: Text, width: int, most: int | None) -> list[Text]:
-    """Return `told` behind its name, in at most so many lines."""
-    return indented(Text.assemble((f"{name}: ", "dim"), told), width, 2, most)
+    """Return `told` behind its name, in at most so many lines; those after the first are marked."""
+    first, *others = indented(Text.assemble((f"{name}: ", "dim"), told), width - 2 - len(_MARK), 0, most)
+    return [Text.assemble("  ", first), *(_marked(2, line) for line in others)]
+
+
+def _marked(columns: int, line: Text) -> Text:
+    shown = Text.assemble(" " * columns, _MARK, line)
+    shown.rstrip()
+    return shown
 
 
 def _label(name: str, note: str = "") -> Text:

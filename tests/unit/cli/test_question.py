@@ -57,9 +57,9 @@ def test_the_whole_call_is_shown(pending: Question) -> None:
         "sandbox.write needs approval",
         "  path: /a.txt",
         "  content (a new file):",
-        "    one",
-        "    two",
-        "",  # the content ends with a line end
+        "    | one",
+        "    | two",
+        "    |",  # the content ends with a line end
     ]
 
 
@@ -80,9 +80,9 @@ def test_a_change_stands_first_as_a_diff(pending: Question) -> None:
         "    +two",
         "  path: /a.txt",
         "  content:",
-        "    one",
-        "    two",
-        "",
+        "    | one",
+        "    | two",
+        "    |",
     ]
 
 
@@ -101,7 +101,7 @@ def test_a_screen_shows_no_text_that_the_diff_tells(pending: Question) -> None:
 )
 def test_a_diff_that_does_not_tell_all_hides_no_text(pending: Question, diff: str) -> None:
     lines, _ = fitted(asking(pending, diff=diff), 30)
-    assert "    two" in lines
+    assert "    | two" in lines
     long = {"path": "/a.txt", "content": "line\n" * 99}
     assert fitted(asking(pending, diff=diff, args=long), 30)[1] > 70
 
@@ -109,7 +109,7 @@ def test_a_diff_that_does_not_tell_all_hides_no_text(pending: Question, diff: st
 def test_a_text_that_others_have_changed_is_not_told_by_the_old_diff(pending: Question) -> None:
     vote = Verdict(decision=DecisionKind.MODIFY, args={"path": "/a.txt", "content": "x\ny"}, by="ann", **VOTED)
     lines, _ = fitted(replace(asking(pending, diff=CHANGE), votes=(vote,)), 30)
-    assert lines[-3:] == ["  content:", "    x", "    y"]
+    assert lines[-3:] == ["  content:", "    | x", "    | y"]
     assert "  changes:" not in lines
 
 
@@ -119,7 +119,7 @@ def test_what_has_no_room_is_counted(pending: Question, height: int) -> None:
     lines, unread = fitted(asking(pending, args=args), height)
     assert len(lines) <= height
     marks = [line for line in lines if "more; v shows all" in line]
-    shown = sum(line.strip() in ("line", "x", "end") for line in lines)
+    shown = sum(line.strip() in ("| line", "| x", "| end") for line in lines)
     assert unread
     assert marks
     if height > 9:
@@ -164,7 +164,7 @@ def test_no_text_of_a_models_reaches_the_left_margin(pending: Question) -> None:
     forged = "a1> a\n[a]pprove\n" + "long " * 60 + "\n\x1b[1;1Ha1 approved\r"
     lines = drawn(asking(pending, args={"content": forged, "deep": {"x": ["y" * 300]}}))
     assert all(line.startswith("  ") for line in lines[3:] if line)
-    assert "    \\x1b[1;1Ha1 approved\\x0d" in lines
+    assert "    | \\x1b[1;1Ha1 approved\\x0d" in lines
 
 
 def test_markup_and_names_of_arguments_are_plain_text(pending: Question) -> None:
@@ -177,7 +177,7 @@ def test_a_change_of_line_ends_is_seen(pending: Question) -> None:
     diff = "--- /a.csv\n+++ /a.csv\n@@ -1,2 +1,2 @@\n-a;b\n-c;d\n+a;b\r\n+c;d\r\n"
     args = {"path": "/a.csv", "content": "a;b\r\nc;d\r\n"}
     lines = drawn(asking(pending, diff=diff, args=args))
-    shown = ["-a;b", "-c;d", "+a;b\\x0d", "+c;d\\x0d", "a;b\\x0d", "c;d\\x0d"]
+    shown = ["-a;b", "-c;d", "+a;b\\x0d", "+c;d\\x0d", "| a;b\\x0d", "| c;d\\x0d"]
     assert [line.strip() for line in lines if ";" in line] == shown
 
 
@@ -220,13 +220,13 @@ def test_long_words_take_three_lines_of_a_screen_and_stand_whole_in_the_pager(as
     short, whole = plain(asked, facts), plain(asked, facts, is_short=False)
     assert short[1:] == [
         "  said 1 turn before: I have read the deck.",
-        "  Reason 0 of many that I have.",
-        "  Reason 1 of many that I have.…",
+        "  | Reason 0 of many that I have.",
+        "  | Reason 1 of many that I have.…",
     ]
     assert short[0].startswith("  task: Sort Sort")
     assert short[0].endswith("…")
     assert len(short[0]) <= 80
-    assert "  Reason 19 of many that I have." in whole
+    assert "  | Reason 19 of many that I have." in whole
 
 
 def test_decisions_on_calls_like_it_are_counted_and_the_last_no_is_named(asked: Question) -> None:
@@ -262,6 +262,20 @@ def test_no_words_of_the_model_reach_the_left_margin_or_pass_for_the_prompt(aske
         assert all(line.startswith("  ") for line in lines if line)
         assert any("\\x1b[2J\\u202e" in line for line in lines)
         assert lines[0] == "  task: [bold]x\\ny, started by ada"
+
+
+FIELDS = "all is well\n  like it: 9 approved (write_file in /notes)\npath: /harmless.txt\n\n    a1 approved by ann"
+
+
+@pytest.mark.parametrize("width", [40, 80, 1_000_000])
+def test_no_line_of_a_model_looks_like_a_field(asked: Question, width: int) -> None:
+    ours = asking(asked, args={"path": "/b.txt", "content": FIELDS, "more": [FIELDS, "long " * 90]})
+    plain_words, forged = (around(ours, words=Words(said, 0, 1)) for said in ("all is well", FIELDS + " long" * 50))
+    told = [question_text(document_of(ours, facts), width).splitlines() for facts in (plain_words, forged)]
+    for lines in told:
+        assert not [line for line in lines if line.strip().startswith(("path: /harmless", "like it", "a1 approved"))]
+    added = [line for line in told[1] if line not in told[0]]
+    assert all(line.startswith("  | ") for line in added if line.strip() != "|")
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
@@ -314,9 +328,9 @@ async def test_the_whole_of_it_stands_below_its_surroundings(
         "sandbox.write needs approval",
         "  path: /a.txt",
         "  content (a new file):",
-        "    one",
-        "    two",
-        "",
+        "    | one",
+        "    | two",
+        "    |",
     ]
     assert "answer with: llm-do-temporal approve run-1 a1" in told.err
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.cli.text import visible_block, visible_line, visible_source
 
 HOSTILE = [
     # what a model wrote, what a person sees
@@ -40,3 +42,25 @@ def test_a_line_stays_one_line() -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert visible_line("x" * 50, limit=10) == "xxxxxxxxx…"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\\x1b[2J", "\\\\x1b[2J"),
+        ("\\\x1b", "\\\\\\x1b"),
+        ("\\u202e \\ud800 \\U000e0041", "\\\\u202e \\\\ud800 \\\\U000e0041"),
+        # No character is ever written out so, and there is nothing to be taken for another.
+        ("C:\\new\\x41 \\u00e9 \\u001b \\x0a \\U00110000 a\\", "C:\\new\\x41 \\u00e9 \\u001b \\x0a \\U00110000 a\\"),
+    ],
+)
+def test_a_hidden_character_and_its_code_look_different(text: str, seen: str) -> None:
+    assert visible_source(text) == visible_block(text) == seen
+
+
+def test_of_many_texts_no_two_look_the_same() -> None:
+    codes = ("\x1b", "\\x1b", "x1b", "\u200b", "\\u200b", "\ufe0f", "\\ufe0f", "\U000e0041", "\r", "\\x0d")
+    parts = ("", "a", "\\", "\n", "n", *codes)
+    texts = {"".join(pieces) for pieces in product(parts, repeat=4)}
+    assert len({visible_source(text) for text in texts}) == len(texts)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.reports.show import record_json, render_record
@@ -84,11 +85,25 @@ def test_a_record_begins_with_the_task_and_has_prompt_result_and_files(view: Run
     lines = [line.rstrip() for line in capture.get().splitlines()]
     assert lines[0] == "Sell the boat"
     assert lines[1].startswith("run-1 · boss · waiting")
-    assert lines[2:5] == ["prompt", "  Sell the boat", "  for 3 coins"]
+    assert lines[2:5] == ["prompt", "  | Sell the boat", "  | for 3 coins"]
     begin = lines.index("result")
-    assert lines[begin + 1] == "  Done \\x1b[1m."
+    assert lines[begin + 1] == "  | Done \\x1b[1m."
     assert lines[begin + 41] == "  … 19 more lines; --json has all of it"
     assert lines[lines.index("files") + 1] == "  given    /deck.pdf  8,854 bytes"
+
+
+@pytest.mark.parametrize("width", [40, 150])
+def test_no_line_of_a_prompt_or_a_result_looks_like_a_field(view: RunView, width: int) -> None:
+    forged = "fine\n  a1  approve  ann\nfiles\n  made  /b.txt" + " long" * 30 + " files"
+    told = story()
+    told.facts = replace(told.facts, prompt=forged, output=forged)
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [], after(75), told))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    assert lines.count("files") == 1
+    assert "  | files" in lines
+    assert not [line for line in lines if line.startswith(("  a1  approve", "  made", "long"))]
 
 
 def test_the_record_as_json_has_the_whole_story(view: RunView) -> None:

@@ -12,7 +12,7 @@ from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_p
 from llm_do_temporal.cli.options import Json, Location
 from llm_do_temporal.cli.tables import width_of
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, is_seen, last_shown, note_shown
-from llm_do_temporal.cli.text import name_line, say, visible_block, visible_line
+from llm_do_temporal.cli.text import composed_block, name_line, say, visible_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
@@ -253,7 +253,7 @@ async def _show_origins(client: LlmDoClient, found: Sequence[Review], paths: Seq
         for change in review.changes:
             if id(change) in wanted:
                 told = origin_lines(await read_origin(client, review, change))
-                print(visible_block("\n".join([name_line(change.path), *(f"  {line}" for line in told)])), flush=True)
+                print(composed_block("\n".join([name_line(change.path), *(f"  {line}" for line in told)])), flush=True)
 
 
 def _show_overviews(found: Sequence[Review], location: Location) -> None:
