@@ -384,11 +384,11 @@ async def read_kinds(client: LlmDoClient, run: str, approval_id: str) -> list[Of
 def offered_kinds(question: Question, questions: Sequence[Question]) -> list[OfferedKind]:
     """Return the kinds that fit the call of the question, the most specific first; `questions` are those of its run."""
     request = question.request
+    # A call that was asked about again counts once.
+    others = [one for one in questions if one.id != question.id and not one.again]
     offers: list[OfferedKind] = []
     for kind in kinds_of(request.call):
         granted = GrantedKind.of(KindGrant(kind=kind), request.call, request.whom)
-        covered = (
-            one for one in questions if one.id != question.id and granted.covers(one.request.call, one.request.whom)
-        )
+        covered = (one for one in others if granted.covers(one.request.call, one.request.whom))
         offers.append(OfferedKind(kind, tuple(covered)))
     return offers

@@ -47,11 +47,13 @@ class Precedents:
     place: str
     """Folder, program or worker that they share; empty where it is the tool alone."""
     counts: dict[DecisionKind, int]
-    """Decisions by kind; kinds that nobody chose are not there."""
+    """Decisions by kind, of calls that were not carried out none; kinds that nobody chose are not there."""
     waiting: int
     """Other calls that wait for a decision."""
     newest: list[Question]
     """The newest decided ones, newest first, at most MOST_SHOWN."""
+    undone: int = 0
+    """Calls that were agreed to, not carried out, and asked about again."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,16 @@ def precedents_of(question: Question, questions: Sequence[Question]) -> Preceden
     like = [one for one in questions if one.id != question.id and one.request.tool == question.request.tool]
     like = [one for one in like if place_of(one.request) == place]
     decided = [(one, one.verdict) for one in like if one.verdict is not None]
-    counts = {kind: sum(verdict.decision is kind for _, verdict in decided) for kind in DecisionKind}
+    counts = {
+        kind: sum(verdict.decision is kind and not one.again for one, verdict in decided) for kind in DecisionKind
+    }
     newest = sorted(decided, key=lambda pair: pair[1].at, reverse=True)[:MOST_SHOWN]
     return Precedents(
         place=place,
         counts={kind: count for kind, count in counts.items() if count},
         waiting=sum(one.is_open for one in like),
         newest=[one for one, _ in newest],
+        undone=sum(bool(one.again) for one, _ in decided),
     )
 
 

@@ -104,6 +104,7 @@ async def test_the_tally_tells_of_a_call_that_was_not_carried_out_and_asked_agai
     await place.pending(run, 2)
     third = await ada.send(second, second.form(decision="approve"), onward="yes")
     assert third.address.partition("?")[0].endswith("/approvals/a3")
+    assert "1 approved , 1 not carried out" in third.text
     end = await ada.send(third, third.form(decision="approve"), onward="yes")
     assert "3 questions answered: 2 approved, 1 not carried out and asked again" in end.text
     await place.client.result(run)

@@ -180,6 +180,7 @@ def background_lines(document: QuestionDocument, width: int, *, is_short: bool) 
         for one in unlike[:1] if is_short else newest:
             if one.verdict is not None:
                 note = f": {visible_line(one.verdict.note, 200)}" if one.verdict.note else ""
+                note += "; not carried out" if one.again else ""
                 words = Text.assemble(
                     f"{one.id} ",
                     (visible_line(answer_words(one.verdict), 120), _DECISION_STYLES[one.verdict.decision]),
@@ -205,6 +206,8 @@ def _tally(tool: str, precedents: Precedents) -> Text:
     place = precedents.place
     where = f" in {place}" if place.startswith("/") else f" {place}" if place not in ("", tool) else ""
     counts = [Text(f"{count} {kind.done}", style=_DECISION_STYLES[kind]) for kind, count in precedents.counts.items()]
+    if precedents.undone:
+        counts.append(Text(f"{precedents.undone} not carried out"))
     if precedents.waiting:
         counts.append(Text(f"{precedents.waiting} more {'waits' if precedents.waiting == 1 else 'wait'}"))
     return Text(", ").join(counts).append(f" ({visible_line(tool + where, 120)})", style="dim")

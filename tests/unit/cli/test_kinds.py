@@ -105,6 +105,12 @@ def test_each_kind_is_offered_with_what_it_would_have_covered() -> None:
     assert offered_kinds(QUESTIONS[2], [QUESTIONS[0]])[1].so_far == "1 call so far"
 
 
+def test_a_call_that_was_asked_about_again_counts_once_for_a_kind() -> None:
+    asked = [replace(QUESTIONS[0], again="a2"), note("a2", "a.md", DecisionKind.APPROVE), QUESTIONS[2]]
+    offers = offered_kinds(asked[2], asked)
+    assert [(one.so_far, [each.id for each in one.covered]) for one in offers[1:]] == [("1 call so far", ["a2"])] * 2
+
+
 async def test_kinds_are_listed_with_numbers_and_calls(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     await approvals("r1", "a3", kinds=True)
     told = capsys.readouterr()

@@ -248,6 +248,22 @@ def test_decisions_on_calls_like_it_are_counted_and_the_last_no_is_named(asked: 
     assert whole[4] == "    a2 rejected by ann 4h ago: too long (write_file /notes/a2.md)"
 
 
+def test_an_approval_that_was_not_carried_out_is_not_counted_as_one(asked: Question) -> None:
+    known = [
+        replace(in_notes(asked, "a1", decision(DecisionKind.APPROVE, 5)), again="a2"),
+        in_notes(asked, "a2", decision(DecisionKind.APPROVE, 4)),
+        replace(in_notes(asked, "a3", decision(DecisionKind.MODIFY, 3)), again="a4"),
+        in_notes(asked, "a4"),
+    ]
+    lines = plain(asked, around(asked, *known), width=120, is_short=False)
+    assert lines[1:] == [
+        "  like it: 1 approved, 2 not carried out, 1 more waits (write_file in /notes)",
+        "    a3 changed and approved by ann 3h ago; not carried out (write_file /notes/a3.md)",
+        "    a2 approved by ann 4h ago (write_file /notes/a2.md)",
+        "    a1 approved by ann 5h ago; not carried out (write_file /notes/a1.md)",
+    ]
+
+
 def test_a_worker_that_is_a_tool_is_named_once(asked: Question) -> None:
     use = CapabilityUse(name="worker.call", payload={"worker": "reader"})
     request = asked.request.model_copy(update={"tool": "reader", "capabilities": (use,)})
