@@ -83,8 +83,8 @@ def test_a_result_whose_answer_was_cut_is_shown_as_not_whole(shop: Desk) -> None
         shop.type("start", "teller", "go", "--id", "cut", "-o", "json")
         shop.type("start", "teller", "go on", "--id", "whole", "-o", "json")
     cut, whole = (shop.type("show", run).stdout for run in ("cut", "whole"))
-    assert "result, not whole: the answer was cut off at its provider's limit\n  Once upon a\n" in cut
-    assert "\nresult\n  Once upon a time.\n" in whole
+    assert "result, not whole: the answer was cut off at its provider's limit\n  | Once upon a\n" in cut
+    assert "\nresult\n  | Once upon a time.\n" in whole
     told, ended = (json.loads(shop.type("show", run, "--json").stdout) for run in ("cut", "whole"))
     assert (told["output"], told["truncated"]) == ("Once upon a", "length")
     assert (ended["output"], "truncated" in ended) == ("Once upon a time.", False)
