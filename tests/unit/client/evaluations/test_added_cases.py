@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -211,11 +212,16 @@ def test_decisions_of_people_are_repeated_as_often_as_they_were_taken() -> None:
         question(6, "write_file", "reject", door="timer"),
         question(7, "limits", "approve", account=""),
         question(8, "write_file", None),
+        replace(question(9, "write_file", "approve"), again="a10"),
+        replace(question(10, "write_file", "modify"), again="a11"),
+        question(11, "write_file", "approve"),
     ]
     assert addition.decide_entries(questions) == [
         {"tool": "write_file", "decision": "approve", "times": 2},
         {"tool": "run_command", "decision": "reject", "note": "not today", "times": 1},
         {"tool": "write_file", "decision": "modify", "args": {"n": -4}, "times": 1},
+        {"tool": "write_file", "decision": "modify", "args": {"n": -10}, "times": 1},
+        {"tool": "write_file", "decision": "approve", "times": 1},
     ]
 
 
