@@ -24,6 +24,7 @@ from llm_do_temporal.messages.sizes import MAX_DIFF_CHARS
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, Place
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.layers.patch import ended_line, line_span, split_lines
+from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.sandbox.openers import FileOpener
 from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder, check_regular, open_by_component, writing_no_link
@@ -196,6 +197,8 @@ def diff_of(path: str, old: OldFile | None, new: str) -> str:
 
     Past 64 KiB it ends in a line that says so.
     """
+    # A line end in a path would make lines of a change that is none.
+    path = shown_name(path) if "\n" in path else path
     head = f"--- {path if old is not None else '/dev/null'}\n+++ {path}\n"
     before = "" if old is None else _text_of(old)
     if before is None:

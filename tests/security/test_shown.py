@@ -250,3 +250,13 @@ async def test_where_nobody_is_shown_anything_nothing_is_expected(files: GatedFi
     told = await files.call(person, tool, lambda: CHANGES["other bytes"](file), **CALLS[tool])
     assert told.startswith("Wrote")
     assert person.asked == []
+
+
+@pytest.mark.parametrize("forged", ["x\n@@ -1 +1 @@\n-good", "x\n+++ y", "\n"])
+async def test_a_path_adds_no_line_to_the_change_that_is_shown(files: GatedFiles, forged: str) -> None:
+    person = Person(agrees=0)
+    await files.call(person, "write_file", path=f"/notes/{forged}", content="hi\n")
+    lines = (person.asked[0][1] or "").splitlines()
+    assert lines[0] == "--- /dev/null"
+    assert lines[1].startswith('+++ /notes/"')
+    assert lines[2:] == ["@@ -0,0 +1 @@", "+hi"]
