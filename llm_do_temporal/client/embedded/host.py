@@ -1,8 +1,8 @@
 """The host process: owns the embedded Temporal server and the worker service of one workshop.
 
 Runs in the background, started by the first command that needs it, or in the foreground as `dev`. A background host
-leaves when nobody uses it and no run is open. Its children die with it, whatever kills it; one that has ended is
-started again, each time a little later, and not for ever.
+leaves when nobody uses it and no run or experiment is open. Its children die with it, whatever kills it; one that has
+ended is started again, each time a little later, and not for ever.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from llm_do_temporal.client.embedded.server import (
 )
 from llm_do_temporal.errors import ConnectionFailed, DefinitionError, LlmDoError, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
@@ -63,6 +64,7 @@ _LOG_LINES = 3
 _LINE_CHARS = 300
 IDLE_SECONDS = 3.0
 _POLL_SECONDS = 0.25
+_OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{EVALUATION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
 _LOCK_ATTEMPTS = 10
@@ -148,8 +150,8 @@ class Host:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._server_restarts = Restarts("Temporal server", self._folder / "server.log")
         self._service_restarts = Restarts("worker service", self._folder / "service.log")
-        self._has_runs = True
-        """Whether a run was open when the server was last asked; it counts a run a moment after its start."""
+        self._has_work = True
+        """Whether work was open when the server was last asked; it counts a run a moment after its start."""
         self.hidden_ui: str | None = None
         """`host:port` of the Temporal UI itself, which checks nothing; None where there is none."""
 
@@ -261,7 +263,7 @@ class Host:
                 self._start_service(info)
             idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
             if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
-                if not self._has_runs:
+                if not self._has_work:
                     forget_needed(self._settings.workshop)
                 return
             await self._paused(_POLL_SECONDS)
@@ -291,15 +293,11 @@ class Host:
         with locked(self._folder / "users.lock") as free:
             if free is None:
                 return False
-        query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
         try:
-            counted = await client.workflow_service.count_workflow_executions(
-                CountWorkflowExecutionsRequest(namespace=client.namespace, query=query)
-            )
+            self._has_work = await has_open_work(client)
         except RPCError:
             return False
-        self._has_runs = counted.count > 0
-        return not self._has_runs or self._settings.use != "work"
+        return not self._has_work or self._settings.use != "work"
 
     async def _stop_children(self) -> None:
         for name, patience in (("service", _SERVICE_STOP_SECONDS), ("server", 10)):
@@ -311,6 +309,12 @@ class Host:
                 await asyncio.to_thread(child.wait, patience)
             except subprocess.TimeoutExpired:
                 child.kill()
+
+
+async def has_open_work(client: Client) -> bool:
+    """Return whether a run or an experiment is open: an experiment that only scores has no open run. Raises RPCError."""
+    request = CountWorkflowExecutionsRequest(namespace=client.namespace, query=_OPEN)
+    return (await client.workflow_service.count_workflow_executions(request)).count > 0
 
 
 @asynccontextmanager
