@@ -13,6 +13,8 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from posixpath import normpath
 
+from llm_do_temporal.policy.readers import READS, Reads
+
 
 def _named(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -105,12 +107,9 @@ _LETTERS = _named("ar bsdtar jar ps tar")
 """Programs whose first word is options, with a hyphen or without one."""
 MODES = _named("chgrp chmod chown")
 """Programs whose first word that is no option says who may do what with the files that follow."""
-_READERS = _named(
-    "cat cmp cut diff du file grep head hexdump ls md5sum nl od sha1sum sha256sum sha512sum stat tail tr wc"
-)
-"""Programs to which a word after an option is a file to be read, or a value that does no harm."""
-_CHECKERS = _named("basedpyright clang-format gofmt pyright ruff rustfmt shellcheck yamllint")
-"""Programs that read code and run none of it."""
+_GIT_READS = frozenset(name.removeprefix("git ") for name in READS if " " in name)
+_LISTS = re.compile("@|--files|--from-file")
+"""Begin of words, of whatever program, that name a file with names of others: `--files-from`, `@list`."""
 _DATA_SUFFIXES = _named(
     """
     .avif .csv .docx .gif .htm .html .jpeg .jpg .json .jsonl .log .md .mp3 .mp4 .ods .odt .parquet .pdf .png
@@ -122,7 +121,6 @@ _GIT_FLAGS = _named("--all --cached --graph --name-only --name-status --oneline 
 _GIT_GLOBAL = frozenset(("--no-pager", "--no-optional-locks", "-P"))
 _VALUELESS = _GIT_GLOBAL - {"-P"} | {"-"}
 """Options that have no value, whichever program has them."""
-_GIT_READS = _named("blame describe diff grep log ls-files ls-tree rev-parse shortlog show status")
 _GIT_SUBCOMMANDS = _GIT_READS | _named("add branch checkout restore rm switch tag")
 _FIND_ACTS = _named("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
 _RUN_WORDS = _named("-- -c -e create develop dlx enter exec foreach record rsh run shell stat unshare x")
@@ -267,18 +265,45 @@ def runs_script(word: str) -> bool:
     return _program(word) in _INTERPRETERS | _SCRIPTED
 
 
-def may_teach_freedom(words: Sequence[str], *, suffix: str | None) -> bool:
-    """Return whether approvals of such commands may free a number, or with `suffix` the name of a file that ends so.
+def may_free_file(words: Sequence[str], suffix: str) -> bool:
+    """Return whether approvals of such commands may free the name of a file that ends so: nothing in it is run.
 
-    Of programs that are known to read only. Of others a number may be an amount, a process or permissions, and a file
-    may be what is run; but a file that is data to nearly every program may be free.
+    Of commands that only read what they name. To other programs a file that is data to nearly every program may be
+    free, unless they read the names of further files from it.
     """
-    program = _program(words[0])
-    if program in _READERS | _CHECKERS:
+    if _reader(words) is not None:
+        return numbers_in(words) is not None
+    return suffix.casefold() in _DATA_SUFFIXES and not runs_script(words[0]) and not _reads_names(words)
+
+
+def numbers_in(words: Sequence[str]) -> frozenset[int] | None:
+    """Return the positions of what can only be a number in a command that only reads what its words name.
+
+    None for any other command: there a number may be an amount, a process or permissions. A number that follows no
+    option may be the name of a file or of a commit.
+    """
+    reader = _reader(words)
+    return None if reader is None else reader[0].numbers(words, reader[1])
+
+
+def _reader(words: Sequence[str]) -> tuple[Reads, int] | None:
+    """Return how a program, or subcommand of `git`, only reads, and the position of its first option."""
+    name, first = _program(words[0]), 1
+    if name == "git":
+        before = _before_subcommand(words)
+        first = len(before) + 2
+        name = " ".join((name, *words[first - 1 : first])) if _GIT_GLOBAL.issuperset(before) else name
+    # A program among the workers' files may be anything, whatever it is called.
+    is_known = name in READS and ("/" not in words[0] or words[0].startswith("/"))
+    return (READS[name], first) if is_known else None
+
+
+def _reads_names(words: Sequence[str]) -> bool:
+    """Return whether a program takes the names of further files, or further options, from a file that a word names."""
+    if any(map(_LISTS.match, words)):
         return True
-    if program == "git" and len(rest := words[1 + len(_before_subcommand(words)) :]) > 0 and rest[0] in _GIT_READS:
-        return True
-    return suffix is not None and suffix.casefold() in _DATA_SUFFIXES and not runs_script(words[0])
+    letters = [word for at, word in enumerate(words) if at == 1 or re.match(r"-\w", word)]
+    return _program(words[0]) in ("bsdtar", "tar") and any("T" in word for word in letters)
 
 
 def restrains(tokens: Sequence[str], argv: Sequence[str]) -> bool:
@@ -566,7 +591,10 @@ def _of_other_meaning(program: str, before: Sequence[str]) -> str | None:
 
 def _after_option(program: str, before: Sequence[str]) -> str | None:
     last = before[-1] if before else ""
-    if not last.startswith("-") or last == "--" or program in _READERS or (program == "git" and last in _GIT_FLAGS):
+    if not last.startswith("-") or last == "--" or (program == "git" and last in _GIT_FLAGS):
+        return None
+    numbers = numbers_in((program, *before))
+    if numbers is not None and len(before) + 1 not in numbers:
         return None
     return f"after '{last}' the free word may be the value of that option; write '--' between them, or a word"
 

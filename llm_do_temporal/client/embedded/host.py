@@ -312,7 +312,7 @@ class Host:
 
 
 async def has_open_work(client: Client) -> bool:
-    """Return whether a run or an experiment is open: an experiment that only scores has no open run. Raises RPCError."""
+    """Return whether a run or an experiment is open; one that only scores has no open run. Raises RPCError."""
     request = CountWorkflowExecutionsRequest(namespace=client.namespace, query=_OPEN)
     return (await client.workflow_service.count_workflow_executions(request)).count > 0
 

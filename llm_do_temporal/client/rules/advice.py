@@ -85,7 +85,8 @@ def advice_on(
         is_asked = call.answer not in (CallAnswer.REMEMBERED, CallAnswer.PROGRAM) and would_ask(rules, call)
         (asked if is_asked else others).append(call)
     teaching = [*asked, *(call for call in others if call.speaks_against)]
-    learned = learned_kinds([lesson_of(rules, call) for call in teaching], min_runs=min_runs, min_days=min_days)
+    lessons = [lesson_of(rules, call) for call in teaching]
+    learned = learned_kinds(lessons, rules.allow, min_runs=min_runs, min_days=min_days)
     refused = [call.question.request.call for call in calls if call.speaks_against]
     found = [LearnedEntry(_entry(one, refused), one) for one in learned]
     entries = tuple(one for one in found if not _has_key(one.entry))

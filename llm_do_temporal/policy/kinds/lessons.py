@@ -32,7 +32,8 @@ from llm_do_temporal.policy.kinds.kind import (
     place_in,
     place_of,
 )
-from llm_do_temporal.policy.programs import may_teach_freedom
+from llm_do_temporal.policy.kinds.run_files import Run, runs_at, runs_in, runs_of, written_by
+from llm_do_temporal.policy.programs import may_free_file, numbers_in
 from llm_do_temporal.policy.shell import split_command
 from llm_do_temporal.policy.values import canonical
 
@@ -167,10 +168,11 @@ def _steps(call: AskedCall) -> Iterator[_Step]:
 
 def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
     yield _Step({"command": shlex.join(argv)})
+    numbers = numbers_in(argv) or ()
     for number in range(1, len(argv)):
         word = argv[number]
         if fits_word("{number}", word):
-            if may_teach_freedom(argv, suffix=None):
+            if number in numbers:
                 yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
             continue
         # A bare word may be the name of a task, a branch or a target: only what is surely a file's is freed.
@@ -178,7 +180,7 @@ def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]
         if place is None or ("/" not in word and all(file.path != place.path for file in call.files)):
             continue
         where = _in_folder(place.path)
-        if where is not None and may_teach_freedom(argv, suffix=where["suffix"]):
+        if where is not None and may_free_file(argv, where["suffix"]):
             yield _Step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
 
 
@@ -188,11 +190,13 @@ def _place_of_word(call: AskedCall, word: str) -> Place | None:
 
 
 def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
+    # The entry covers every task, so it takes different ones, as it takes different files.
+    task = canonical({name: value for name, value in call.args.items() if name != "attachments"})
     places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
     if not places:
-        yield _Step({"worker": callee})
+        yield _Step({"worker": callee}, (task,), 1)
     elif len(places) == 1 and places[0] is not None and (where := _in_folder(places[0].path)) is not None:
-        yield _Step({"worker": callee, **where}, (places[0].path,), 1)
+        yield _Step({"worker": callee, **where}, (places[0].path, task), 1)
 
 
 def _in_folder(path: str) -> dict[str, str] | None:
@@ -255,12 +259,13 @@ class LearnedKind:
 
 
 def learned_kinds(
-    lessons: Sequence[Lesson], *, min_runs: int = MIN_RUNS, min_days: int = MIN_DAYS
+    lessons: Sequence[Lesson], existing: Sequence[CallKind] = (), *, min_runs: int = MIN_RUNS, min_days: int = MIN_DAYS
 ) -> tuple[LearnedKind, ...]:
     """Return the fewest, smallest kinds that cover approved calls and none that was refused, the most useful first.
 
     Each is for the callers that it was learned from, and has approvals of at least `min_runs` runs and `min_days` days
-    for each of them.
+    for each of them. None frees a write of a file that an approved or a free command may run, nor a command that may
+    run a file which is written freely; `existing` are the kinds that are free already.
     """
     callers = dict.fromkeys(lesson.call.worker for lesson in lessons)
     chosen: dict[str, tuple[CallKind, list[Lesson]]] = {}
@@ -270,9 +275,14 @@ def learned_kinds(
             chosen.setdefault(kind.key, (kind, []))[1].extend(support)
     order = {id(lesson): number for number, lesson in enumerate(lessons)}
     learned: list[LearnedKind] = []
-    run = _run_files(lessons)
+    trees = tuple(dict.fromkeys(lesson.call.tree for lesson in lessons))
+    run = dict.fromkeys((*_run_by_lessons(lessons), *(one for kind in existing for one in runs_of(kind, trees))))
+    written = [area for kind in existing if (area := written_by(kind)) is not None]
     for kind, found in chosen.values():
-        if any(_may_write(kind, path) for path in run):
+        own = written_by(kind)
+        if own is not None and any(one.may_run(own) for one in run):
+            continue
+        if any(one.may_run(area) for one in runs_of(kind, trees) for area in written):
             continue
         support = tuple(sorted(found, key=lambda lesson: order[id(lesson)]))
         named = tuple(sorted({lesson.call.worker for lesson in support}))
@@ -280,22 +290,13 @@ def learned_kinds(
     return tuple(sorted(learned, key=lambda one: (-len(one.support), one.kind.sentence)))
 
 
-def _run_files(lessons: Sequence[Lesson]) -> set[PurePosixPath]:
-    """Return the files that approved commands may run: whoever writes one of them freely runs what he likes."""
-    found: set[PurePosixPath] = set()
+def _run_by_lessons(lessons: Iterable[Lesson]) -> Iterator[Run]:
     for lesson in lessons:
         argv = argv_of(lesson.call)
         if argv is not None and lesson.opinion == "for":
-            named = [_place_of_word(lesson.call, word) for word in argv]
-            paths = [PurePosixPath(place.path) for place in named if place is not None]
-            found |= {path for path in paths if not may_teach_freedom(argv, suffix=path.suffix)}
-    return found
-
-
-def _may_write(kind: CallKind, path: PurePosixPath) -> bool:
-    if kind.tool not in WRITING_TOOLS:
-        return False
-    return kind.path == str(path) or (kind.folder == str(path.parent) and path.name.endswith(kind.suffix or ""))
+            yield from runs_in(argv, lesson.call.tree, str(lesson.call.uses[0].payload.get("cwd")))
+            for file in lesson.call.files:
+                yield from runs_at(file.path, argv)
 
 
 def _learned_of(lessons: Sequence[Lesson], min_runs: int, min_days: int) -> Iterator[tuple[CallKind, list[Lesson]]]:

@@ -30,13 +30,13 @@ def command(line: str, worker: str = "main") -> AskedCall:
     return AskedCall(tool="shell", args={"command": line}, uses=(use,), tree=TREE, files=seen, worker=worker)
 
 
-def delegation(callee: str, *paths: str, worker: str = "main") -> AskedCall:
-    """A call of a worker, with files."""
+def delegation(callee: str, *paths: str, worker: str = "main", task: str = "x") -> AskedCall:
+    """A call of a worker with a task, and with files."""
     handed = tuple(
         Attachment(path=path, sha256="0" * 64, bytes=1, media_type="text/plain", place=f"files{path}") for path in paths
     )
-    use = CapabilityUse(name="worker.call", payload={"worker": callee, "input": "x", "attachments": list(paths)})
-    return AskedCall(tool=callee, args={"input": "x"}, uses=(use,), tree=TREE, attachments=handed, worker=worker)
+    use = CapabilityUse(name="worker.call", payload={"worker": callee, "input": task, "attachments": list(paths)})
+    return AskedCall(tool=callee, args={"input": task}, uses=(use,), tree=TREE, attachments=handed, worker=worker)
 
 
 def python(tool: str, sha256: str = "1" * 64, **args: Any) -> AskedCall:

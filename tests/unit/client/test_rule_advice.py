@@ -126,6 +126,13 @@ def test_what_today_asks_nobody_is_no_question_any_more_but_its_refusals_count()
     assert advice_on(calls, only_edits).entries == ()
 
 
+def test_no_entry_writes_what_an_entry_of_the_workshop_runs_nor_runs_what_one_writes() -> None:
+    writes, runs = several([write(f"/tools/{name}.sh") for name in "abcd"]), several([command("bash tools/a.sh")] * 4)
+    for calls, entry in ((writes, {"command": "bash tools/a.sh"}), (runs, {"tool": "write_file", "below": "/tools"})):
+        assert len(advice_on(calls, TODAY).entries) == 1
+        assert advice_on(calls, ApprovalRules.model_validate({"allow": (entry,)})).entries == ()
+
+
 @pytest.mark.parametrize("terms", [{"approvers": ("ann",)}, {"quorum": 2}, {"forbid_own": True}])
 def test_no_entry_answers_for_people_who_are_named(terms: dict[str, Any]) -> None:
     rules = ApprovalRules.model_validate({"rules": {"sandbox.write": terms}})
@@ -140,7 +147,7 @@ def test_a_rule_that_would_repeat_a_key_is_not_proposed() -> None:
 
 
 def test_examples_name_the_files_that_a_worker_is_given() -> None:
-    calls = several([delegation("reader", f"/decks/{name}.pdf") for name in "abcd"])
+    calls = several([delegation("reader", f"/decks/{name}.pdf", task=f"read {name}") for name in "abcd"])
     (learned,) = advice_on(calls, TODAY).entries
     assert learned.entry.match == ("reader /decks/a.pdf", "reader /decks/c.pdf", "reader /decks/d.pdf")
 

@@ -283,6 +283,10 @@ REFUSED = [
     ("sort -o {path}", "the value of that option"),
     ("git log --output {path}", "the value of that option"),
     ("git log -n {name}", "the value of that option"),
+    ("head -n {path}", "the value of that option"),
+    # files with the names of others, or with settings
+    *((f"{words} {{path}}", "the value of that option") for words in ("md5sum -c", "grep -f", "file -m", "du -X")),
+    ("wc --files0-from {path}", "the value of that option"),
 ]
 
 

@@ -56,10 +56,24 @@ IN_NOTES = {"tool": "write_file", "folder": "/notes", "suffix": ".md"}
         ([command("git status")] * 3, [{"command": "git status"}]),
         # a number may be free
         ([command(f"git log -n {n}") for n in (1, 5, 20, 7)], [{"command": "git log -n {number}"}]),
+        (
+            [command(f"git --no-pager log --oneline -n {n}") for n in (1, 5, 20, 7)],
+            [{"command": "git --no-pager log --oneline -n {number}"}],
+        ),
+        ([command(f"tail -qn {n} app.log") for n in (1, 5, 20, 7)], [{"command": "tail -qn {number} app.log"}]),
+        ([command(f"grep -rn -e x -A {n} .") for n in (1, 5, 20, 7)], [{"command": "grep -rn -e x -A {number} ."}]),
         # a file of one folder and suffix may be free
         (
             [command(f"wc -l logs/{name}.log") for name in "abcd"],
             [{"folder": "/logs", "suffix": ".log", "command": "wc -l {path}"}],
+        ),
+        (
+            [command(f"grep -m5 --color=never -e x - logs/{name}.log") for name in "abcd"],
+            [{"folder": "/logs", "suffix": ".log", "command": "grep -m5 --color=never -e x - {path}"}],
+        ),
+        (
+            [command(f"/usr/bin/head -20 --lines=5 src/{name}.py") for name in "abcd"],
+            [{"folder": "/src", "suffix": ".py", "command": "/usr/bin/head -20 --lines=5 {path}"}],
         ),
         # of a program that nobody knows, where it is data to nearly every program
         (
@@ -75,9 +89,9 @@ IN_NOTES = {"tool": "write_file", "folder": "/notes", "suffix": ".md"}
             [command(f"git --no-pager log src/{name}.py") for name in "abcd"],
             [{"folder": "/src", "suffix": ".py", "command": "git --no-pager log {path}"}],
         ),
-        ([delegation("reader")] * 3, [{"worker": "reader"}]),
+        ([delegation("reader", task=f"read {name}") for name in "abcd"], [{"worker": "reader"}]),
         (
-            [delegation("reader", f"/decks/{name}.pdf") for name in "abcd"],
+            [delegation("reader", f"/decks/{name}.pdf", task=f"read {name}") for name in "abcd"],
             [{"folder": "/decks", "suffix": ".pdf", "worker": "reader"}],
         ),
         ([python("restart", service="web")] * 3, [{"tool": "restart", "args": {"service": "web"}, "sha256": "1" * 64}]),
@@ -121,8 +135,41 @@ def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall],
         [write(f"/notes/{name}") for name in "abcd"],
         [command(f"wc -l logs/{name}") for name in "abcd"],
         # several files at a time, and those at the top
-        [delegation("reader", f"/decks/{name}.pdf", "/decks/z.pdf") for name in "abcd"],
-        [delegation("reader", f"/{name}.pdf") for name in "abcd"],
+        [delegation("reader", f"/decks/{name}.pdf", "/decks/z.pdf", task=name) for name in "abcd"],
+        [delegation("reader", f"/{name}.pdf", task=name) for name in "abcd"],
+        # the entry for a worker covers every task: one task, or few, are no reason for it
+        [delegation("reader")] * 4,
+        [delegation("reader", task=task) for task in "abab"],
+        [delegation("reader", f"/decks/{name}.pdf") for name in "abcd"],
+        [delegation("reader", "/decks/a.pdf", task=task) for task in "abcd"],
+        # numbers that may be the names of files, commits or processes
+        [command(f"cat {number}") for number in (1, 2, 3, 4)],
+        [command(f"cat -n {number}") for number in (1, 2, 3, 4)],
+        [command(f"git show {number}") for number in (1234567, 2345678, 3456789, 4567890)],
+        [command(f"git shortlog -n {number}") for number in (1, 2, 3, 4)],
+        [command(f"head -n 5 {number}") for number in (1, 2, 3, 4)],
+        [command(f"grep -e -m {number}") for number in (1, 2, 3, 4)],
+        [command(f"wc -l -- {number}") for number in (1, 2, 3, 4)],
+        [command(f"tail --pid {number} app.log") for number in (11, 12, 13, 14)],
+        # files with the names of others, with settings or with programs
+        [command(f"md5sum -c lists/{name}.txt") for name in "abcd"],
+        [command(f"sha256sum --check lists/{name}.txt") for name in "abcd"],
+        [command(f"grep -f lists/{name}.txt notes/a.md") for name in "abcd"],
+        [command(f"grep -rf lists/{name}.txt") for name in "abcd"],
+        [command(f"file -C -m lists/{name}.txt") for name in "abcd"],
+        [command(f"file -f lists/{name}.txt") for name in "abcd"],
+        [command(f"wc --files0-from lists/{name}.txt") for name in "abcd"],
+        [command(f"du -X lists/{name}.txt") for name in "abcd"],
+        [command(f"sort --files0-from lists/{name}.txt") for name in "abcd"],
+        [command(f"tar -cf a.tar -T lists/{name}.txt") for name in "abcd"],
+        [command(f"tar cTf lists/{name}.txt a.tar") for name in "abcd"],
+        [command(f"./tools/pack --files-from -- lists/{name}.txt") for name in "abcd"],
+        [command(f"git grep -f lists/{name}.txt") for name in "abcd"],
+        [command(f"git blame --contents lists/{name}.txt a.md") for name in "abcd"],
+        # a program of the workers, whatever it is called
+        [command(f"./tools/cat src/{name}.py") for name in "abcd"],
+        [command(f"git -c core.pager=x log src/{name}.py") for name in "abcd"],
+        [command(f"git --help src/{name}.py") for name in "abcd"],
         # what nobody would read in a workshop's file, not even word by word
         [python("note", text="x" * 3_000)] * 4,
         # arguments of tools whose meaning nobody knows
@@ -145,6 +192,12 @@ def test_what_is_never_freed(calls: list[AskedCall]) -> None:
         ("./tools/fix.sh", [f"/tools/{name}.sh" for name in "abcd"]),
         ("python3 tools/report.md", [f"/tools/{name}.md" for name in "abcd"]),
         ("make -f tools/all.mk", [f"/tools/{name}.mk" for name in "abcd"]),
+        ("make --file=tools/all.mk", [f"/tools/{name}.mk" for name in "abcd"]),
+        ("./tools/run.md", [f"/tools/{name}.md" for name in "abcd"]),
+        ("bats tests", [f"/tests/unit/{name}.bats" for name in "abcd"]),
+        ("sort --files0-from lists/a.txt", [f"/lists/{name}.txt" for name in "abcd"]),
+        ("md5sum -c lists/a.txt", [f"/lists/{name}.txt" for name in "abcd"]),
+        ("tar -cf a.tar -T lists/a.txt", [f"/lists/{name}.txt" for name in "abcd"]),
     ],
 )
 def test_who_may_run_a_file_learns_no_rule_that_writes_it(running: str, writing: list[str]) -> None:
@@ -152,6 +205,55 @@ def test_who_may_run_a_file_learns_no_rule_that_writes_it(running: str, writing:
     writes = lessons([write(path) for path in writing], first=10)
     assert learned([*commands, *writes]) == [{"command": running}]
     assert len(learned(writes)) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "writing", "proposed"),
+    [
+        ({"command": "bash tools/fix.sh"}, "/tools/{}.sh", False),
+        ({"command": "make --file=tools/all.mk"}, "/tools/{}.mk", False),
+        ({"command": "./tools/render {path}"}, "/jobs/{}.yml", False),
+        ({"command": "./tools/render {path}", "folder": "/jobs", "suffix": ".yml"}, "/jobs/{}.yml", False),
+        ({"command": "./tools/render {path}", "folder": "/jobs", "suffix": ".yml"}, "/other/{}.yml", True),
+        ({"command": "./tools/render {path}"}, "/notes/{}.md", True),  # data is not run
+        ({"command": "./tools/render {number}"}, "/jobs/{}.yml", True),
+        ({"command": "bats tests"}, "/tests/unit/{}.bats", False),
+        ({"command": "bash ../up.sh"}, "/jobs/{}.yml", True),
+        ({"command": "cat {path}"}, "/jobs/{}.yml", True),
+        ({"tool": "write_file", "below": "/tools"}, "/tools/{}.sh", True),
+        ({"worker": "reader"}, "/tools/{}.sh", True),
+    ],
+)
+def test_no_rule_writes_a_file_that_an_entry_may_run(entry: dict[str, Any], writing: str, *, proposed: bool) -> None:
+    writes = lessons([write(writing.format(name)) for name in "abcd"])
+    assert bool(learned_kinds(writes, [AllowEntry(**entry)])) is proposed
+
+
+@pytest.mark.parametrize(
+    ("entry", "running", "proposed"),
+    [
+        ({"tool": "write_file", "path": "/tools/fix.sh"}, "bash tools/fix.sh", False),
+        ({"tool": "edit_file", "below": "/"}, "bash tools/fix.sh", False),
+        ({"tool": "write_file", "below": "/tools", "suffix": ".sh"}, "./tools/fix.sh", False),
+        ({"tool": "write_file", "below": "/tests/unit"}, "bats tests", False),
+        ({"tool": "write_file", "folder": "/tests", "suffix": ".bats"}, "bats /tests/unit", True),
+        ({"tool": "write_file", "below": "/tools", "suffix": ".md"}, "bash tools/fix.sh", True),
+        ({"tool": "write_file", "below": "/tools"}, "cat tools/fix.sh", True),
+        ({"tool": "read_file", "below": "/tools"}, "bash tools/fix.sh", True),
+        ({"command": "git status"}, "bash tools/fix.sh", True),
+    ],
+)
+def test_no_rule_runs_a_file_that_an_entry_may_write(entry: dict[str, Any], running: str, *, proposed: bool) -> None:
+    found = learned_kinds(lessons([command(running)] * 4), [AllowEntry(**entry)])
+    assert bool(found) is proposed
+
+
+def test_entries_run_nothing_where_a_worker_has_no_files() -> None:
+    calls = [write(f"/tools/{name}.sh").model_copy(update={"worker": "other"}) for name in "abcd"]
+    without = python("restart", service="web")
+    entry = AllowEntry(command="bash tools/fix.sh")
+    assert learned_kinds(lessons([without] * 3), [entry])
+    assert not learned_kinds([*lessons([without]), *lessons(calls)], [entry])
 
 
 def test_data_that_a_command_reads_may_be_written() -> None:
@@ -199,8 +301,16 @@ def test_a_refusal_of_a_file_that_nobody_looked_at_counts_by_its_path() -> None:
         (NOTES, command("cat notes/sub/settings.md"), True),
         ([command(f"wc -l logs/{n}.log") for n in "abcd"], command("wc -c logs/old/x.log"), False),
         ([command(f"wc -l logs/{n}.log") for n in "abcd"], command("rm logs/old/x.log"), True),
-        ([delegation("reader", f"/decks/{n}.pdf") for n in "abcd"], delegation("reader", "/decks/board/x.pdf"), False),
-        ([delegation("reader", f"/decks/{n}.pdf") for n in "abcd"], delegation("other", "/decks/board/x.pdf"), True),
+        (
+            [delegation("reader", f"/decks/{n}.pdf", task=n) for n in "abcd"],
+            delegation("reader", "/decks/board/x.pdf"),
+            False,
+        ),
+        (
+            [delegation("reader", f"/decks/{n}.pdf", task=n) for n in "abcd"],
+            delegation("other", "/decks/board/x.pdf"),
+            True,
+        ),
     ],
 )
 def test_a_name_refused_in_a_folder_around_or_below_is_not_freed(
