@@ -30,7 +30,7 @@ def refused(*calls: AskedCall) -> list[Lesson]:
     return lessons(calls, "against", first=900)
 
 
-def learned(given: Sequence[Lesson], **limits: int) -> list[dict[str, Any]]:
+def learned(given: Sequence[Lesson], **limits: Any) -> list[dict[str, Any]]:
     """The kinds as they would be written, without the callers."""
     found = [one.kind.as_mapping() for one in learned_kinds(given, **limits)]
     return [{name: value for name, value in kind.items() if name != "callers"} for kind in found]
