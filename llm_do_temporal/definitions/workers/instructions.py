@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from traceback import walk_tb
 from typing import Any, cast
 
 from jinja2 import Environment, StrictUndefined, Template, TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2.parser import Parser
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -53,6 +55,7 @@ _NODES = (
     *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos),
     *(nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod),
 )
+_INFINITE = "a number is too large"
 _WORDS = {
     "Macro": "{% macro %}",
     "CallBlock": "{% call %}",
@@ -68,6 +71,7 @@ _WORDS = {
     "Pow": "**",
     "Slice": "[a:b]",
 }
+_UNENDED = {"comment_begin": "comment tag", "raw_begin": "{% raw %}"}
 _PARSER = Environment(autoescape=False)  # noqa: S701 - only takes text apart; what comes of it is no HTML
 
 
@@ -130,7 +134,7 @@ def check_instructions(source: InstructionText) -> None:
             _read(source, inclusion)
         _check_names(tree)
         if not tree.body:
-            raise TemplateMistake("they are empty once rendered")
+            raise TemplateMistake("they are empty once rendered", 1)
     except TemplateMistake as mistake:
         raise source.error_for(mistake) from mistake
 
@@ -218,15 +222,10 @@ def _check_names(tree: nodes.Template) -> None:
 def parse(text: str) -> nodes.Template:
     """Return the text taken apart. Raises TemplateMistake for anything in it that instructions may not use."""
     try:
-        if sum(1 for _ in islice(_PARSER.lex(text), MAX_TOKENS + 1)) > MAX_TOKENS:
-            raise TemplateMistake(f"it has more than {MAX_TOKENS} words and signs of the template language")
-        tree = _PARSER.parse(text)
+        _check_signs(text)
+        tree = _tree_of(Parser(_PARSER, text))
     except TemplateSyntaxError as error:
         raise TemplateMistake(str(error.message), error.lineno) from error
-    except RecursionError as error:
-        raise TemplateMistake("it is nested too deeply") from error
-    except (ValueError, OverflowError, MemoryError) as error:  # a number that Python cannot read
-        raise TemplateMistake(f"it cannot be read: {str(error)[:200]}") from error
     for node, depth in _walk(tree):
         if depth > MAX_NESTING:
             raise TemplateMistake(f"it is nested more than {MAX_NESTING} deep", node.lineno)
@@ -236,6 +235,25 @@ def parse(text: str) -> nodes.Template:
     for _ in inclusions(tree):
         pass
     return tree
+
+
+def _check_signs(text: str) -> None:
+    """Raise TemplateMistake for too many words and signs, and for an end that Jinja2 passes over."""
+    signs = list(islice(_PARSER.lex(text), MAX_TOKENS + 1))
+    line, kind, _ = signs[-1] if signs else (1, "", "")
+    if len(signs) > MAX_TOKENS:
+        raise TemplateMistake(f"it has more than {MAX_TOKENS} words and signs of the template language", line)
+    if kind in _UNENDED:
+        raise TemplateMistake(f"Missing end of {_UNENDED[kind]}", line)
+
+
+def _tree_of(parser: Parser) -> nodes.Template:
+    try:
+        return parser.parse()
+    except RecursionError as error:
+        raise TemplateMistake("it is nested too deeply", parser.stream.current.lineno) from error
+    except (ValueError, OverflowError, MemoryError) as error:  # a number that Python cannot read
+        raise TemplateMistake(f"it cannot be read: {str(error)[:200]}", parser.stream.current.lineno) from error
 
 
 def inclusions(tree: nodes.Template) -> Iterator[Inclusion]:
@@ -262,6 +280,12 @@ def _inclusion(node: nodes.Include | nodes.Call) -> Inclusion:
     return Inclusion(tuple(names), node.lineno, isinstance(node, nodes.Include) and node.ignore_missing)
 
 
+def _wrong_with_filter(node: nodes.Filter | nodes.Test) -> str | None:
+    if isinstance(node, nodes.Test):
+        return None if node.name in _TESTS else f"there is no test '{node.name[:40]}' here"
+    return None if node.name in _FILTERS and node.node else f"there is no filter '{node.name[:40]}' here"
+
+
 def _called(node: nodes.Call) -> str:
     """Return the name of the function that is called; empty for what is not called by its name."""
     return node.node.name if isinstance(node.node, nodes.Name) else ""
@@ -274,6 +298,8 @@ def _wrong_with(node: nodes.Node) -> str | None:
     if isinstance(node, nodes.Call | nodes.Filter | nodes.Test) and (node.dyn_args or node.dyn_kwargs):
         return "'*' and '**' before an argument cannot be used in instructions"
     match node:
+        case nodes.Const():
+            return _wrong_with_value(node.value)
         case nodes.Name():
             return _wrong_with_name(node)
         case nodes.For():
@@ -284,12 +310,18 @@ def _wrong_with(node: nodes.Node) -> str | None:
             return None if isinstance(node.target, nodes.Name) else "{% set %} gives a value to one name"
         case nodes.Getattr() if not isinstance(node.node, nodes.Name) or node.node.name != "loop":
             return f"reading '.{node.attr[:40]}' of a value is unsafe"
-        case nodes.Filter() if node.name not in _FILTERS or not node.node:
-            return f"there is no filter '{node.name[:40]}' here"
-        case nodes.Test() if node.name not in _TESTS:
-            return f"there is no test '{node.name[:40]}' here"
+        case nodes.Filter() | nodes.Test():
+            return _wrong_with_filter(node)
         case _:
             return None
+
+
+def _wrong_with_value(value: object) -> str | None:
+    if isinstance(value, float) and not isfinite(value):
+        return _INFINITE
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        return "a text has half a character (a lone surrogate)"
+    return None
 
 
 def _wrong_with_name(node: nodes.Name) -> str | None:
@@ -339,7 +371,8 @@ def render(tree: nodes.Template, read: Callable[[Inclusion], str]) -> str:
     try:
         template = sandbox.from_string(cast("nodes.Template", _Pricing().visit(tree)))
     except (SyntaxError, RecursionError, MemoryError) as error:  # of Python, which nests 20 loops at most
-        raise TemplateMistake("it is nested too deeply") from error
+        loops = [(depth, node.lineno) for node, depth in _walk(tree) if isinstance(node, nodes.For)]
+        raise TemplateMistake("it is nested too deeply", max(loops, default=(0, None))[1]) from error
     try:
         return "".join(template.root_render_func(template.new_context()))
     except TemplateMistake as mistake:
@@ -562,7 +595,10 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if operator == "+" and isinstance(left, str) and isinstance(right, str):
             self.pay(len(left) + len(right))
             return left + right
-        return super().call_binop(context, operator, _number(left), _number(right))
+        result = super().call_binop(context, operator, _number(left), _number(right))
+        if not isfinite(result):
+            raise TemplateMistake(_INFINITE)
+        return result
 
     def _included_by_tag(self, given: tuple[tuple[str, ...], int, bool]) -> str:
         return self._included(given).removesuffix("\n")

@@ -18,6 +18,7 @@ MAX_FILE_BYTES = 1024 * 1024
 
 
 _MAX_LINKS = 40
+_SHOWN_NAME = 80
 _UNSAVED: ContextVar[Mapping[Path, bytes]] = ContextVar("_UNSAVED", default=MappingProxyType[Path, bytes]({}))
 
 
@@ -137,7 +138,11 @@ def find_file(name: str, folders: Sequence[Path], root: Path) -> Path:
         raise Unreadable(f"'{name}' is not a path inside the workshop; '..' and absolute paths are not allowed")
     for folder in folders:
         path = folder / pure
-        if path.exists() or path.is_symlink():
+        try:
+            is_there = path.exists() or path.is_symlink()
+        except OSError as error:  # its text has the path on this machine
+            raise Unreadable(f"'{name[:_SHOWN_NAME]}' cannot be opened: {error.strerror}") from error
+        if is_there:
             check_inside(path, root)
             return path
     looked = " and ".join(f"'{label_of(folder, root)}/'" for folder in dict.fromkeys(folders) if folder != root)

@@ -92,6 +92,27 @@ def test_a_file_that_may_be_missing_can_be_left_out(workshop: WorkshopFolder) ->
         ("{% for i in range(99999) %}{{ 'x' * 100 }}{% endfor %}", 4, "longer than 1048576 characters"),
         ("{% set x = [] %}{{ x.append(1) }}", 4, "unsafe"),  # nothing can be changed
         ("{{ 1 / 0 }}", 4, "division by zero"),
+        ("a\n{{ '\\ud800' }}", 5, "half a character"),  # no request can hold it
+        ("a\n{{ {'\\ud800': 1} }}", 5, "half a character"),
+        ("a\n{{ '\\ud83d' ~ '\\ude00' }}", 5, "half a character"),
+        ("a\n{% include 'caf\\ud800' ignore missing %}", 5, "half a character"),
+        ("a\n{{ 1e999 }}", 5, "a number is too large"),
+        ("a\n{{ -1e999 }}", 5, "a number is too large"),
+        ("a\n{{ 1 if 2 < 1e999 }}", 5, "a number is too large"),
+        ("a\n{{ 1e308 * 10 }}", 5, "a number is too large"),
+        (f"a\n{{{{ file('{'x' * 5000}') }}}}", 5, "cannot be opened: File name too long"),
+        (f"a\n{{{{ file('{'x' * 300}/b') }}}}", 5, "cannot be opened: File name too long"),
+        (f"a\n{{% include ['{'x' * 5000}', 'a.md'] ignore missing %}}", 5, "cannot be opened: File name too long"),
+        ("a\nHello {#", 5, "missing end of comment"),  # Jinja2 passes over it
+        ("a\n{#-", 5, "missing end of comment"),
+        ("a\n{# one #}\n{#", 6, "missing end of comment"),
+        ("a\n{% raw %}", 5, "missing end of {% raw %}"),
+        ("a\n{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", 5, "nested too deeply"),
+        ("a\n" + "{% for i in [1] %}\n" * 21 + "{% endfor %}" * 21, 25, "nested too deeply"),
+        ("a\n" + "{{ 1 }}" * 20_000, 5, "more than 50000 words"),
+        ("a\n{{ " + "9" * 5000 + " }}", 5, "it cannot be read"),
+        ("a\n{{ 'x' | shout }}", 5, "no filter 'shout'"),
+        ("a\n{{ 'x' is loud }}", 5, "no test 'loud'"),
         ("{% include 'workers/generated/made.worker' %}", 4, "was written by a model and cannot be included"),
     ],
 )
