@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
@@ -92,9 +93,10 @@ def evaluator_source(reference: str, *, root: Path) -> PythonFile:
     if colon:
         return read_source(place, root=root)
     parts = reference.split(".")[:-1]
-    for path in (Path(*parts).with_suffix(".py"), Path(*parts, "__init__.py")) if parts and all(parts) else ():
-        if (root / path).is_file():
-            return read_source(path.as_posix(), root=root)
+    with suppress(OSError):  # a name that no file can have; the text of the error has the path on this machine
+        for path in (Path(*parts).with_suffix(".py"), Path(*parts, "__init__.py")) if parts and all(parts) else ():
+            if (root / path).is_file():
+                return read_source(path.as_posix(), root=root)
     raise DefinitionError(
         f"the evaluator '{reference}' names no function of the workshop",
         next_step="Name a file of the workshop and a function in it, like `checks.py:is_polite`.",

@@ -104,6 +104,7 @@ class Place(Value):
 NO_FILES = Tree()
 TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}(?:[0-9a-f]{16})?\.tmp")
 """Names of files while they are written. Only a process that was killed leaves such a file behind."""
+_LONGEST_NAME = 255
 STATE_FOLDER = ".llm-do"
 """The product's own folder in a workshop: database, logs, blobs. No worker can reach it, wherever it lies."""
 _WRITE_ASKS_BY_DEFAULT = True
@@ -259,6 +260,8 @@ def _workshop_folder(root: str) -> str:
     path = PurePosixPath(root)
     if path.is_absolute() or ".." in path.parts or "\0" in root:
         raise SandboxRefusal(f"sandbox root '{root}' leaves the workshop; it is a folder relative to workshop.yaml")
+    if any(len(part.encode(errors="replace")) > _LONGEST_NAME for part in path.parts):
+        raise SandboxRefusal(f"sandbox root '{root[:80]}…' has a name of more than {_LONGEST_NAME} bytes")
     return str(path)
 
 

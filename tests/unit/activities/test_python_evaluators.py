@@ -55,7 +55,10 @@ def test_an_evaluator_that_would_end_the_process_fails_alone(tmp_path: Path, tex
 
 @pytest.mark.parametrize(
     "reference",
-    ["subprocess.run", "os.system", "builtins.exec", "run", ".run", "checks..score", "other.score", "json.loads"],
+    [
+        *("subprocess.run", "os.system", "builtins.exec", "run", ".run", "checks..score", "other.score", "json.loads"),
+        f"{'é' * 150}.score",
+    ],
 )
 def test_a_function_that_is_not_of_the_workshop_is_refused(tmp_path: Path, reference: str) -> None:
     (tmp_path / "checks.py").write_text("def score(facts):\n    return True\n")
@@ -63,6 +66,7 @@ def test_a_function_that_is_not_of_the_workshop_is_refused(tmp_path: Path, refer
     scores = python_score(evaluator, EvaluationCase(id="ada"), CaseFacts(output="Hello!"), tmp_path)
     assert scores.scores == ()
     assert "names no function of the workshop" in scores.failures[0].message
+    assert str(tmp_path) not in scores.failures[0].message
     assert not (tmp_path / "made").exists()
 
 

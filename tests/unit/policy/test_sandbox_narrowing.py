@@ -54,6 +54,14 @@ def test_the_workshops_root_is_the_top_of_the_tree(root: str, normal: str) -> No
     assert shape(root_tree(WorkshopSandbox(root=root, readonly=True))) == [("/", normal, True)]
 
 
+@pytest.mark.parametrize("root", ["x" * 256, f"a/{'x' * 5000}", "é" * 128])
+def test_a_root_has_no_name_that_no_folder_can_have(root: str) -> None:
+    with pytest.raises(SandboxRefusal, match="a name of more than 255 bytes"):
+        root_tree(WorkshopSandbox(root=root))
+    with pytest.raises(SandboxRefusal, match="a name of more than 255 bytes"):
+        narrowed(NO_FILES, paths(input={"root": root}), workshop_has_sandbox=False)
+
+
 @pytest.mark.parametrize("root", ["/", "/etc", "..", "../x", "a/../..", "a\0b", "//x"])
 def test_a_root_cannot_leave_the_workshop(root: str) -> None:
     with pytest.raises(SandboxRefusal, match="leaves the workshop"):
