@@ -15,7 +15,7 @@ from typing import Any
 
 from llm_do_temporal.client.batches import Attach, check_batch_size
 from llm_do_temporal.definitions.check import start_warnings
-from llm_do_temporal.definitions.models import missing_variables
+from llm_do_temporal.definitions.models import check_plays, missing_variables
 from llm_do_temporal.definitions.registry.classes import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
@@ -143,6 +143,7 @@ class StartRequest:
         for doubt in check_models(None if worker is None else worker.aliases(), models):
             warn(doubt)
         if worker is not None:
+            check_plays(worker.workshop, models)
             worker.check_input(request)
         check_request_size(request, kept_outside=worker is not None)
         check_batch_size(request, kept_outside=worker is not None)

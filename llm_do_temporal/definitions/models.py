@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.definitions.keys.files import SETTING_NAMES, WorkshopConfig, unknown_settings
@@ -122,15 +123,32 @@ def play_problems(
     named += [(one.place.label, one.document.line_of(("model",)), one.definition.model or "") for one in workers]
     for place, line, models in named:
         for model in models_of(models):
-            play = play_of(model)
-            if play is None or model_doubt(model) is not None:
-                continue
             try:
-                (load_play if run_python else read_play)(play, root=workshop.root)
+                _try_play(model, workshop.root, load_play if run_python else read_play)
             except DefinitionError as error:
-                message = f"the model '{model}' cannot be used: {error.problem}"
                 where = (place, line) if error.file is None else (error.file, error.line)
-                yield Problem(*where, message, next_step=error.next_step)
+                yield Problem(*where, error.problem, next_step=error.next_step)
+
+
+def check_plays(workshop: Workshop, named: Iterable[str | None]) -> None:
+    """Raise DefinitionError where the file or function of a named scripted model cannot be used; nothing of it is run.
+
+    A text in `named` may name several models, and None names none.
+    """
+    aliases = model_aliases(workshop.config)
+    for model in [full_name(aliases, one) for text in named if text for one in chain_of(aliases, text)]:
+        _try_play(model, workshop.root, read_play)
+
+
+def _try_play(model: str, root: Path, read: Callable[..., object]) -> None:
+    play = play_of(model)
+    if play is None or model_doubt(model) is not None:
+        return
+    try:
+        read(play, root=root)
+    except DefinitionError as error:
+        message = f"the model '{model}' cannot be used: {error.problem}"
+        raise DefinitionError(message, file=error.file, line=error.line, next_step=error.next_step) from error
 
 
 def batch_problems(parsed: ParsedWorker, config: WorkshopConfig) -> Iterator[Problem]:

@@ -340,3 +340,20 @@ async def test_a_long_path_of_a_template_is_listed_by_its_beginning() -> None:
     (told,) = namespace.attempts
     assert told is not None
     assert told["LlmDoWorker"] == path[:255]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"force_model": "offline:plays.py:missing"}, "'offline:plays.py:missing' cannot be used: 'plays.py' has no"),
+        ({"model": "offline:echo, offline:gone.py:pitch"}, "'offline:gone.py:pitch' cannot be used: there is no file"),
+        ({"force_model": "own"}, "'offline:plays.py:other' cannot be used: 'plays.py' has no function 'other'"),
+        ({}, "'offline:plays.py:unmarked' cannot be used: 'unmarked' is not marked"),
+    ],
+)
+def test_a_missing_play_is_a_mistake_before_the_run_begins(tmp_path: Path, given: dict[str, str], says: str) -> None:
+    folder = workshop(tmp_path, "model: offline:plays.py:unmarked\nmodels: {own: 'offline:plays.py:other'}", "")
+    (folder / "plays.py").write_text("def unmarked(seen):\n    return ''\n\n\nraise SystemExit('it ran')\n")
+    with pytest.raises(DefinitionError) as wrong:
+        StartRequest(worker="main", **cast("dict[str, Any]", given)).prepare(folder, embedded=True)
+    assert says in str(wrong.value)
