@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelResponsePart, TextPart, ToolCallPart
 
 from llm_do_temporal.definitions.tools.plays import PLAY_MARK
 from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.offline.schema_fit import fit
 from llm_do_temporal.offline.seen import SeenRequest, ToolResult
 
@@ -128,7 +129,7 @@ def _call(seen: SeenRequest, asked: Call, number: int) -> ToolCallPart:
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mapping as JSON holds it. Raises DefinitionError where JSON cannot hold it."""
     try:
-        return json.loads(json.dumps(dict(value), allow_nan=False))
+        return read_json(json.dumps(dict(value), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise DefinitionError(f"it answered what JSON cannot hold: {error}") from None
 

@@ -20,7 +20,7 @@ from llm_do_temporal.errors import DefinitionError
 
 PLAY_MARK = "__llm_do_play__"
 """Attribute of a function that is marked with `llm_do_temporal.testing.play`."""
-_MARK = "play"
+_TESTING = "llm_do_temporal.testing"
 
 
 def read_play(play: tuple[str, str], *, root: Path) -> PythonFile:
@@ -30,13 +30,13 @@ def read_play(play: tuple[str, str], *, root: Path) -> PythonFile:
         raise DefinitionError(f"'{path}' is no file of the workshop")
     file = read_source(path, root=root)
     try:
-        found = _function(file.text, name)
+        found, is_marked = _function(file.text, name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         raise DefinitionError(f"{type(error).__name__}: {error}", file=file.label, line=line) from error
     if found is None:
         raise DefinitionError(f"'{file.label}' has no function '{name}'", next_step=f"Write `def {name}(seen)` there.")
-    if not any(_is_mark(decorator) for decorator in found.decorator_list):
+    if not is_marked:
         step = "Write `@play` above it, with `from llm_do_temporal.testing import play`."
         raise DefinitionError(f"'{name}' is not marked as a model", file=file.label, line=found.lineno, next_step=step)
     if isinstance(found, ast.AsyncFunctionDef):
@@ -54,13 +54,30 @@ def load_play(play: tuple[str, str], *, root: Path) -> tuple[PythonFile, Callabl
 
 
 @lru_cache(maxsize=64)
-def _function(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the last function of this name at the top of a text. Kept, as each turn of a model asks for it."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return next((one for one in reversed(parse_python(text).body) if isinstance(one, kinds) and one.name == name), None)
+def _function(text: str, name: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | None, bool]:
+    """Return the last function of this name at the top of a text, and whether it is marked.
+
+    Kept, as each turn of a model asks for it.
+    """
+    module, kinds = parse_python(text), (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = next((one for one in reversed(module.body) if isinstance(one, kinds) and one.name == name), None)
+    marks = _marks(module)
+    return found, found is not None and any(ast.unparse(one) in marks for one in found.decorator_list)
 
 
-def _is_mark(decorator: ast.expr) -> bool:
-    return (isinstance(decorator, ast.Name) and decorator.id == _MARK) or (
-        isinstance(decorator, ast.Attribute) and decorator.attr == _MARK
-    )
+def _marks(module: ast.Module) -> set[str]:
+    """Return what a text calls the mark: a name that it imports from our module, and gives to nothing of its own."""
+    marks: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module == _TESTING:
+            marks |= {one.asname or "play" for one in node.names if one.name in ("play", "*")}
+        elif isinstance(node, ast.ImportFrom) and node.module == _TESTING.partition(".")[0]:
+            marks |= {f"{one.asname or one.name}.play" for one in node.names if one.name == "testing"}
+        elif isinstance(node, ast.Import):
+            marks |= {f"{one.asname or one.name}.play" for one in node.names if one.name == _TESTING}
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            marks.discard(node.name)
+        elif isinstance(node, ast.Assign):
+            marks -= {ast.unparse(target) for target in node.targets}
+    return marks

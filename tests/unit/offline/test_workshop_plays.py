@@ -116,6 +116,10 @@ async def test_a_changed_file_or_module_counts_from_the_next_turn_on(tmp_path: P
         ("return [call('read_file'), 7]", "it answered a value of type list"),
         ("return call('read_file', path=Path('/a'))", "it answered what JSON cannot hold"),
         ("return {'mark': {1}}", "it answered what JSON cannot hold"),
+        ("return call('read_file', path='\\ud800')", "it answered what JSON cannot hold: a text has half a character"),
+        ("return {'mark': {'\\ud83d': 1}}", "it answered what JSON cannot hold: a text has half a character"),
+        ("return {'text': '\\udc00'}", "it answered what JSON cannot hold: a text has half a character"),
+        ("yield call('read_file', path=['\\ud800'])", "it answered what JSON cannot hold: a text has half a character"),
         ("yield 7", "it answered a value of type int"),
         ("yield from ()\n    return call('read_file', path='/a')", "it ended with a value of type Call"),
     ],
@@ -155,8 +159,8 @@ async def test_a_play_that_blocks_fails_its_turn(
         (f"{HEAD}@play\nasync def pitch(seen):\n    return ''\n", "plays.py:6", "'pitch' is `async`"),
         (f"{HEAD}@play\ndef pitch(seen)\n", "plays.py:6", "SyntaxError: expected ':'"),
         (f"{pitch('return 1')}\n\nraise ValueError('x')\n", "plays.py:10", "ValueError: x"),
-        ("play = repr\n\n\n@play\ndef pitch(seen):\n    return ''\n", "workshop.yaml:1", "'plays.py' has no function"),
-        ("def play(it):\n    return it\n\n\n@play\ndef pitch(seen):\n    return ''\n", "workshop.yaml:1", "not marked"),
+        ("play = repr\n\n\n@play\ndef pitch(seen):\n    return ''\n", "plays.py:5", "'pitch' is not marked"),
+        ("def play(it):\n    return it\n\n\n@play\ndef pitch(seen):\n    return ''\n", "plays.py:6", "not marked"),
     ],
 )
 async def test_a_play_that_cannot_be_used_is_named_by_check_and_by_a_turn(
@@ -177,6 +181,39 @@ async def test_no_file_is_run_for_a_name_that_is_not_marked(tmp_path: Path) -> N
     (tmp_path / "setup.py").write_text("raise SystemExit('it ran')\n\n\ndef install(seen):\n    raise SystemExit\n")
     with pytest.raises(ModelFailed, match="'install' is not marked as a model"):
         await Talk(playing("install", "setup.py", tmp_path), offering(), "hi").ask()
+
+
+@pytest.mark.parametrize(
+    ("head", "mark"),
+    [
+        ("def play(it):\n    return it", "play"),
+        ("from functools import cache as play", "play"),
+        ("from llm_do_temporal.testing import play\nplay = repr", "play"),
+        ("from llm_do_temporal.testing import play\nclass play: ...", "play"),
+        ("import types\ntesting = types.SimpleNamespace(play=repr)", "testing.play"),
+        ("from llm_do_temporal import testing as ours", "testing.play"),
+    ],
+)
+async def test_no_file_is_run_whose_mark_is_not_ours(tmp_path: Path, head: str, mark: str) -> None:
+    (tmp_path / PLAYS).write_text(f"{head}\nraise SystemExit('it ran')\n\n\n@{mark}\ndef pitch(seen):\n    return ''\n")
+    with pytest.raises(ModelFailed, match="'pitch' is not marked as a model"):
+        await asked(tmp_path).ask()
+
+
+@pytest.mark.parametrize(
+    ("head", "mark"),
+    [
+        ("from llm_do_temporal.testing import *", "play"),
+        ("from llm_do_temporal.testing import play as model", "model"),
+        ("from llm_do_temporal import testing", "testing.play"),
+        ("import llm_do_temporal.testing as t", "t.play"),
+        ("import llm_do_temporal.testing", "llm_do_temporal.testing.play"),
+        ("try:\n    from llm_do_temporal.testing import play\nexcept ImportError:\n    raise", "play"),
+    ],
+)
+async def test_the_mark_may_be_imported_in_any_way(tmp_path: Path, head: str, mark: str) -> None:
+    (tmp_path / PLAYS).write_text(f"{head}\n\n\n@{mark}\ndef pitch(seen):\n    return 'yes'\n")
+    assert await asked(tmp_path).text() == "yes"
 
 
 @pytest.mark.parametrize("file", ["../plays.py", "/etc/plays.py", "link.py", "files/plays.py", "pkg:tools.py"])
