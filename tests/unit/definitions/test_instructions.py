@@ -66,6 +66,21 @@ def test_ordinary_templates_are_rendered(workshop: WorkshopFolder, body: str, ex
     assert render(workshop, body) == expected
 
 
+def test_the_first_file_of_a_list_that_exists_is_included_or_is_the_mistake(workshop: WorkshopFolder) -> None:
+    workshop.write("a.md", "one\n")
+    workshop.write("b.md", "").write_bytes(b"\xff")
+    assert render(workshop, "{% include ['gone.md', 'a.md', 'b.md'] %}") == "one"
+    with pytest.raises(DefinitionError, match=r"'b\.md' is not UTF-8 text"):
+        render(workshop, "{% include ['gone.md', 'b.md', 'a.md'] ignore missing %}")
+
+
+def test_a_loop_takes_a_step_for_each_part_of_its_body(workshop: WorkshopFolder) -> None:
+    loop = "{{% for i in range({}) %}}x{{{{ i }}}}{{% endfor %}}"
+    assert len(render(workshop, loop.format(40_000))) == 228_890
+    with pytest.raises(DefinitionError, match="the template does too much"):
+        render(workshop, loop.format(50_000))
+
+
 def test_a_file_that_may_be_missing_can_be_left_out(workshop: WorkshopFolder) -> None:
     assert render(workshop, "Hi{% include 'nowhere.md' ignore missing %}") == "Hi"
 

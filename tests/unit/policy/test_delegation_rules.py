@@ -132,6 +132,8 @@ TEMPLATES_OF_THE_REFERENCE = ("pkg:*", "./templates/**/*.yaml")
         (("**",), "a/b.yml", "a/b.yml"),
         (("**/b.yml",), "b.yml", "b.yml"),
         (("a/**/**/b.yml",), "a/x/b.yml", "a/x/b.yml"),
+        (("templates/**",), "templates/a/b/one.yaml", "templates/a/b/one.yaml"),
+        (("templates/**.yaml",), "templates/one.yaml", "templates/one.yaml"),
         (("templates/one.yaml",), "templates/one.yaml", "templates/one.yaml"),
         (("templates/[ab].yaml",), "templates/b.yaml", "templates/b.yaml"),
     ],
@@ -150,6 +152,9 @@ def test_a_template_that_a_pattern_names_is_chosen(allow: tuple[str, ...], asked
         (("templates/*.yaml",), "templates/a/one.yaml"),
         (("*",), "templates/one.yaml"),
         (("templates/**/x/*.yaml",), "templates/one.yaml"),
+        # ** within a name is *
+        (("templates/**.yaml",), "templates/a/one.yaml"),
+        (("templates/a**/one.yaml",), "templates/a/b/one.yaml"),
         # files and what ships with the package are never mixed up
         (("**/*.yaml",), "pkg:summarizer"),
         (("pkg:*",), "summarizer.yaml"),
