@@ -32,7 +32,7 @@ from llm_do_temporal.policy.kinds.kind import (
     place_in,
     place_of,
 )
-from llm_do_temporal.policy.kinds.run_files import Run, runs_at, runs_in, runs_of, written_by
+from llm_do_temporal.policy.kinds.run_files import RunnableFiles, runs_at, runs_in, runs_of, written_by
 from llm_do_temporal.policy.programs import may_free_file, numbers_in
 from llm_do_temporal.policy.shell import split_command
 from llm_do_temporal.policy.values import canonical
@@ -290,7 +290,7 @@ def learned_kinds(
     return tuple(sorted(learned, key=lambda one: (-len(one.support), one.kind.sentence)))
 
 
-def _run_by_lessons(lessons: Iterable[Lesson]) -> Iterator[Run]:
+def _run_by_lessons(lessons: Iterable[Lesson]) -> Iterator[RunnableFiles]:
     for lesson in lessons:
         argv = argv_of(lesson.call)
         if argv is not None and lesson.opinion == "for":

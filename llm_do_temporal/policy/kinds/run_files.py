@@ -32,7 +32,7 @@ class Area(NamedTuple):
         return near and (self.end.endswith(other.end) or other.end.endswith(self.end))
 
 
-class Run(NamedTuple):
+class RunnableFiles(NamedTuple):
     """Files that a command may run."""
 
     area: Area
@@ -56,7 +56,7 @@ def written_by(kind: CallKind) -> Area | None:
     return Area(PurePosixPath(kind.folder or kind.below or "/"), kind.suffix or "", deep=kind.folder is None)
 
 
-def runs_of(kind: CallKind, trees: Iterable[Tree]) -> Iterator[Run]:
+def runs_of(kind: CallKind, trees: Iterable[Tree]) -> Iterator[RunnableFiles]:
     """Yield what a kind of commands may run in trees of these files."""
     if kind.command is None:
         return
@@ -67,13 +67,13 @@ def runs_of(kind: CallKind, trees: Iterable[Tree]) -> Iterator[Run]:
         cwd = working_directory(tree)
         yield from runs_in(words, tree, cwd)
         if kind.folder is not None:
-            yield Run(Area(PurePosixPath(kind.folder), kind.suffix or ""), words)
+            yield RunnableFiles(Area(PurePosixPath(kind.folder), kind.suffix or ""), words)
         elif free is not None:
             is_path = words[free] == "{path}"
-            yield Run(Area(PurePosixPath(cwd), "", deep=is_path), words)
+            yield RunnableFiles(Area(PurePosixPath(cwd), "", deep=is_path), words)
 
 
-def runs_in(words: Sequence[str], tree: Tree, cwd: str) -> Iterator[Run]:
+def runs_in(words: Sequence[str], tree: Tree, cwd: str) -> Iterator[RunnableFiles]:
     """Yield what a command may run in this folder by what its words name."""
     argv = tuple(words)
     for at, word in enumerate(argv):
@@ -85,11 +85,11 @@ def runs_in(words: Sequence[str], tree: Tree, cwd: str) -> Iterator[Run]:
                 yield from runs_at(place.path, argv if at else None)
 
 
-def runs_at(path: str, argv: tuple[str, ...] | None) -> Iterator[Run]:
+def runs_at(path: str, argv: tuple[str, ...] | None) -> Iterator[RunnableFiles]:
     """Yield the file at a path and, where it may be a folder, all below it."""
-    yield Run(_file(path), argv)
+    yield RunnableFiles(_file(path), argv)
     if not PurePosixPath(path).suffix:
-        yield Run(Area(PurePosixPath(path), "", deep=True), argv)
+        yield RunnableFiles(Area(PurePosixPath(path), "", deep=True), argv)
 
 
 def _file(path: str) -> Area:
