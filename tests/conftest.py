@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from temporalio.exceptions import CancelledError
 
+from llm_do_temporal.extension import installed as extensions
 from tests.support import tiers
 
 
@@ -22,7 +23,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that `make test` leaves out, before pytest selects by marks, and take one part of them alone."""
     tiers.mark(items)
     items[:], left_out = tiers.chosen(items)
-    config.hook.pytest_deselected(items=left_out)
+    items[:], lacking = only_installed(items)
+    config.hook.pytest_deselected(items=[*left_out, *lacking])
+
+
+def only_installed(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests whose capabilities are all installed, and the others."""
+    names = {extension.name for extension in extensions()}
+    needed = {item: {name for mark in item.iter_markers("extension") for name in mark.args} for item in items}
+    return [item for item in items if needed[item] <= names], [item for item in items if not needed[item] <= names]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,18 +10,12 @@ from typing import Literal
 
 from cyclopts import App, Group, Parameter
 
-from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, PROGRAM_FLAGS, START
+from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
-from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.definitions.check import check
 from llm_do_temporal.cli.commands.definitions.schema import schema
 from llm_do_temporal.cli.commands.doctor import doctor
-from llm_do_temporal.cli.commands.doors.acp import acp
-from llm_do_temporal.cli.commands.doors.lsp import lsp
-from llm_do_temporal.cli.commands.doors.mcp import mcp
-from llm_do_temporal.cli.commands.doors.slack import slack
-from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.evaluations import (
     add,
     compare,
@@ -52,10 +46,12 @@ from llm_do_temporal.cli.commands.schedules import (
 )
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
+from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
-from llm_do_temporal.cli.commands.workshop import import_command, init
+from llm_do_temporal.cli.commands.workshop import init
 from llm_do_temporal.cli.text import PROGRAM
+from llm_do_temporal.extension import Command, CommandGroup, installed
 
 app = App(
     name=PROGRAM,
@@ -64,7 +60,7 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     help_format="plaintext",
     help_epilogue=START,
-    group_commands=PROGRAM_FLAGS,
+    group_commands=Group("Flags", sort_key=len(CommandGroup) + 1),
     usage=f"Usage: {PROGRAM} COMMAND …    ({PROGRAM} COMMAND --help tells more)",
 )
 
@@ -83,59 +79,184 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
         print(f"compdef _cyclopts_{PROGRAM} {PROGRAM}")
 
 
-_COMMANDS = {
-    "start": start,
-    "try": try_worker,
-    "watch": watch,
-    "result": result,
-    "show": show,
-    "fork": fork,
-    "diff": diff,
-    "logs": logs,
-    "export": export,
-    "list": list_runs,
-    "cancel": cancel,
-    "delete": delete,
-    "schedule": list_schedules,
-    "eval": evaluate,
-    "approvals": approvals,
-    "approve": approve,
-    "reject": reject,
-    "modify": modify,
-    "undo": undo,
-    "review": review,
-    "grants": grants,
-    "revoke": revoke,
-    "rules": rules,
-    "dev": dev,
-    "worker": worker,
-    "ui": ui,
-    "mcp": mcp,
-    "acp": acp,
-    "lsp": lsp,
-    "slack": slack,
-    "token": list_tokens,
-    "gc": gc,
-    "migrate-check": migrate_check,
-    "codec-server": codec_server,
-    "check": check,
-    "schema": schema,
-    "certify": certify,
-    "import": import_command,
-    "init": init,
-    "doctor": doctor,
-    "models": models,
-    "completion": completion,
-}
-for _order, (_name, _command) in enumerate(_COMMANDS.items()):
-    _help = COMMAND_HELP.get(_name, OTHER)
+_RUNS, _DECISIONS, _WORKSHOP, _SERVICES, _CARE = CommandGroup
+_GROUPS = {group: Group(group.value, sort_key=order) for order, group in enumerate(CommandGroup, start=1)}
+_COMMANDS = (
+    Command(
+        "start",
+        start,
+        _RUNS,
+        "WORKER [PROMPT] [FLAGS]",
+        (
+            'start notes "buy bread"',
+            "start deck_reader -a deck.pdf -o json",
+            "start notes.worker 'buy bread'  # one file by itself",
+            "start deck_reader --each 'decks/*.pdf' --concurrency 4",
+            "start --retry-failed deck_reader-1f2e3d4c",
+        ),
+    ),
+    Command(
+        "try",
+        try_worker,
+        _RUNS,
+        "WORKER [PROMPT] [FLAGS]",
+        (
+            'try notes "buy bread"  # nothing is written',
+            'try notes "buy bread" --watch  # again on each save of its file',
+        ),
+    ),
+    Command("watch", watch, _RUNS, "RUN [FLAGS]", ("watch decks-1", "watch decks-1 -o jsonl --from-seq 120")),
+    Command("result", result, _RUNS, "RUN [FLAGS]", ("result decks-1 -o json --timeout 60",)),
+    Command("show", show, _RUNS, "RUN [FLAGS]", ("show decks-1", "show decks-1 --cost")),
+    Command(
+        "fork",
+        fork,
+        _RUNS,
+        "RUN [FLAGS]",
+        (
+            "fork decks-1 --at main/pitch_evaluator-2@3 --dry-run",
+            "fork decks-1 --worker workers/pitch_evaluator.worker",
+            'fork decks-1 --decide a3=reject:"too long"',
+        ),
+    ),
+    Command("diff", diff, _RUNS, "RUN OTHER [FLAGS]", ("diff decks-1 decks-1-fork",)),
+    Command("logs", logs, _RUNS, "RUN [FLAGS]", ("logs decks-1 --follow",)),
+    Command(
+        "export",
+        export,
+        _RUNS,
+        "RUN [FLAGS]",
+        ("export decks-1 --format html -o decks-1.html", "export --patch rename-1 -o rename-1.patch  # for git apply"),
+    ),
+    Command("list", list_runs, _RUNS, "[FLAGS]", ("list --limit 10",)),
+    Command("cancel", cancel, _RUNS, "RUN [FLAGS]"),
+    Command("delete", delete, _RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
+    Command(
+        "schedule",
+        list_schedules,
+        _RUNS,
+        "[FLAGS]",
+        (
+            "schedule create nightly notes 'tidy up' --cron '0 7 * * 1-5' --timezone Europe/Berlin",
+            "schedule create pulse checker --every 15m",
+            "schedule create files notes --every 1d --each 'files/*.md'",
+            "schedule trigger nightly",
+        ),
+    ),
+    Command(
+        "eval",
+        evaluate,
+        _RUNS,
+        "FILE [FLAGS]",
+        (
+            "eval workers/greeter.eval.yaml",
+            "eval greeter --repeats 5 --junit report.xml",
+            "eval list",
+            "eval show greeter@-1",
+            "eval compare greeter@-1 greeter",
+            "eval add greeter-1f2e3d4c --to workers/greeter.eval.yaml",
+        ),
+    ),
+    Command(
+        "approvals",
+        approvals,
+        _DECISIONS,
+        "[RUN] [ID] [FLAGS]",
+        (
+            "approvals",
+            "approvals watch  # stay, and answer what comes",
+            "approvals decks-1 a3",
+            "approvals decks-1 --json",
+        ),
+    ),
+    Command(
+        "approve",
+        approve,
+        _DECISIONS,
+        "RUN [ID] [FLAGS]",
+        ("approve decks-1 a3", "approve decks-1 --digest 5f0c2b1e9a4711c08be2d7703f5a9c64"),
+    ),
+    Command(
+        "reject", reject, _DECISIONS, "RUN [ID] --reason TEXT [FLAGS]", ('reject decks-1 a3 --reason "not today"',)
+    ),
+    Command(
+        "modify",
+        modify,
+        _DECISIONS,
+        "RUN [ID] [--args JSON] [FLAGS]",
+        ("modify decks-1 a3", """modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'"""),
+    ),
+    Command("undo", undo, _DECISIONS, "RUN ID [FLAGS]", ("undo decks-1 a3",)),
+    Command(
+        "review",
+        review,
+        _DECISIONS,
+        "RUN [PATH] [FLAGS]",
+        (
+            "review rename-1  # go through it on the terminal",
+            "review rename-1 --diff src/",
+            "review rename-1 --all --reject src/a.py:1f2e3d4c --comment 'src/a.py:12: keep the old name here'",
+        ),
+    ),
+    Command("grants", grants, _DECISIONS, "RUN [FLAGS]"),
+    Command("revoke", revoke, _DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
+    Command(
+        "rules",
+        rules,
+        _DECISIONS,
+        "[FLAGS]",
+        (
+            "rules",
+            "rules suggest --since 30d  # a diff for patch or git apply",
+            "rules test --add '{command: git log}'",
+        ),
+    ),
+    Command("dev", dev, _SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
+    Command("worker", worker, _SERVICES, "[FLAGS]", ("worker --address temporal.example.com:7233",)),
+    Command("ui", ui, _SERVICES),
+    Command(
+        "token",
+        list_tokens,
+        _SERVICES,
+        "[FLAGS]",
+        (
+            "token create ci --scopes start,read  # a program",
+            "token create ada --person --scopes start,read,decide",
+            "token revoke ci",
+        ),
+    ),
+    Command("gc", gc, _CARE, "[FLAGS]", ("gc --dry-run",)),
+    Command("migrate-check", migrate_check, _CARE),
+    Command("codec-server", codec_server, _SERVICES),
+    Command(
+        "check",
+        check,
+        _WORKSHOP,
+        "[PATH] [FLAGS]",
+        (
+            "check",
+            "check workers/notes.worker",
+            "check --watch  # again after each save",
+            "check --output-format github  # in GitHub Actions",
+        ),
+    ),
+    Command("schema", schema, _WORKSHOP, "KIND", ("schema workshop",)),
+    Command("init", init, _WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
+    Command("doctor", doctor, _WORKSHOP),
+    Command("models", models, _WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
+    Command("completion", completion, _CARE, "SHELL", ("completion bash",)),
+)
+_OTHERS = (command for extension in installed() for command in extension.commands())
+COMMANDS = {command.name: command for command in (*_COMMANDS, *_OTHERS)}
+"""Every command, by its name."""
+for _order, _command in enumerate(COMMANDS.values()):
     app.command(
-        _command,
-        name=_name,
+        _command.function,
+        name=_command.name,
         sort_key=_order,
-        group=_help.group,
-        usage=_help.usage_line(_name),
-        help_epilogue=_help.epilogue,
+        group=_GROUPS[_command.group],
+        usage=usage_line(_command),
+        help_epilogue=epilogue(_command),
     )
 app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"), help_epilogue="")
 _RULES = Group("Commands")
@@ -158,5 +279,3 @@ app["eval"].command(show_evaluation, name="show", group=_EVALUATIONS, help_epilo
 app["eval"].command(compare, name="compare", group=_EVALUATIONS, help_epilogue="")
 app["eval"].command(export_experiment, name="export", group=_EVALUATIONS, help_epilogue="")
 app["eval"].command(add, name="add", group=_EVALUATIONS, help_epilogue="")
-COMMANDS: frozenset[str] = frozenset(_COMMANDS)
-"""Every command of this release."""

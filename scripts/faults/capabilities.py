@@ -77,17 +77,19 @@ CAPABILITIES = (
     ),
     Fault(
         "mcp-form-hides-characters",
-        "llm_do_temporal/doors/mcp/server.py",
+        "llm_do_temporal/extensions/mcp/server.py",
         "shown = made_visible(json.dumps(question.args, ensure_ascii=False, indent=1))",
         "shown = json.dumps(question.args, ensure_ascii=False, indent=1)",
-        ("tests/integration/test_mcp_door.py::test_a_form_hides_nothing_and_what_is_hidden_is_not_edited",),
+        (
+            "tests/integration/extensions/mcp/test_mcp_door.py::test_a_form_hides_nothing_and_what_is_hidden_is_not_edited",
+        ),
     ),
     Fault(
         "acp-session-of-another-person",
-        "llm_do_temporal/doors/acp/agent.py",
+        "llm_do_temporal/extensions/acp/agent.py",
         "return run if (run.worker, run.started_by) == (self._worker, self._who.name) else None",
         "return run if run.worker == self._worker else None",
-        ("tests/integration/test_acp_door.py::test_a_session_of_another_worker_or_person_is_not_there",),
+        ("tests/integration/extensions/acp/test_acp_door.py::test_a_session_of_another_worker_or_person_is_not_there",),
     ),
     Fault(
         "nexus-program-names-itself-as-person",
@@ -101,10 +103,10 @@ CAPABILITIES = (
     ),
     Fault(
         "slack-person-of-another-workspace",
-        "llm_do_temporal/doors/slack/app.py",
+        "llm_do_temporal/extensions/slack/app.py",
         "is_ours=team == self._bot.team_id)",
         "is_ours=bool(team))",
-        ("tests/security/test_slack_door.py::test_nobody_decides_whom_the_workshop_does_not_name",),
+        ("tests/security/extensions/slack/test_slack_attacks.py::test_nobody_decides_whom_the_workshop_does_not_name",),
     ),
     Fault(
         "notifications-signature-without-time",
@@ -129,17 +131,17 @@ CAPABILITIES = (
     ),
     Fault(
         "importers-reader-may-write",
-        "llm_do_temporal/definitions/conversion/access.py",
+        "llm_do_temporal/extensions/importers/access.py",
         'if "filesystem" in draft.keys.get("toolsets", {}) and not writes:',
         'if "filesystem" in draft.keys.get("toolsets", {}) and writes:',
-        ("tests/unit/definitions/test_conversion.py",),
+        ("tests/unit/extensions/importers/test_conversion.py",),
     ),
     Fault(
         "certify-turn-asked-twice-passes",
-        "llm_do_temporal/client/certify/evidence.py",
+        "llm_do_temporal/extensions/certify/evidence.py",
         "if max(turns.values()) > 1]",
         "if max(turns.values()) > 2]",
-        ("tests/unit/client/test_certify_evidence.py",),
+        ("tests/unit/extensions/certify/test_certify_evidence.py",),
     ),
     Fault(
         "traces-repeat-old-messages",

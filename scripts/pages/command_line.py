@@ -15,7 +15,7 @@ from cyclopts import App
 from cyclopts.argument import Argument
 
 from llm_do_temporal.cli.app import COMMANDS, app
-from llm_do_temporal.cli.command_help import COMMAND_HELP
+from llm_do_temporal.cli.command_help import usage_line
 from llm_do_temporal.cli.options import Location
 from scripts.pages.docstrings import first_paragraph
 
@@ -326,10 +326,11 @@ def _command(name: str) -> str:
     arguments = [one for one in _arguments(name) if not _is_shared(one)]
     values = [one for one in arguments if one.is_positional_only()]
     flags = [one for one in arguments if not one.is_positional_only()]
-    usage = COMMAND_HELP[name].usage_line(name) if name in COMMAND_HELP else _usage(name, values, flags)
+    command = COMMANDS.get(name)
+    usage = usage_line(command) if command is not None else _usage(name, values, flags)
     parts = [f"## {name}", _summary(name), f"```text\n{usage.removeprefix('Usage: ')}\n```"]
-    if name in COMMAND_HELP and COMMAND_HELP[name].examples:
-        parts.append("```bash\n" + "\n".join(f"{app.name[0]} {one}" for one in COMMAND_HELP[name].examples) + "\n```")
+    if command is not None and command.examples:
+        parts.append("```bash\n" + "\n".join(f"{app.name[0]} {one}" for one in command.examples) + "\n```")
     if values:
         parts.append(_table("argument", ((f"`{one.name}`", _meaning(one)) for one in values)))
     if flags:

@@ -10,26 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.doors.acp_door import AcpDoor
 from tests.support.doors.http_door import HttpDoor
-from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
 from tests.support.doors.nexus_door import NexusDoor
 from tests.support.doors.scenario import Door, play, prepare
 from tests.support.doors.schedule_door import ScheduleDoor
-from tests.support.doors.slack_door import SlackDoor
+from tests.support.extensions import extension_doors
 from tests.support.people.desk import Desk
 from tests.support.servers.session import is_given, new_namespace
 from tests.support.servers.temporal import temporal_server
 
-DOORS: tuple[type[Door], ...] = (
-    HttpDoor,
-    McpOverHttp,
-    McpOverPipes,
-    AcpDoor,
-    NexusDoor,
-    ScheduleDoor,
-    SlackDoor,
-)
+DOORS: tuple[type[Door], ...] = (HttpDoor, NexusDoor, ScheduleDoor, *extension_doors())
 
 
 @pytest.fixture

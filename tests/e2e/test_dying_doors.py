@@ -6,29 +6,21 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, cycle
 from typing import TypeVar
 
 import pytest
 
-from tests.support.doors.acp_door import AcpDoor
 from tests.support.doors.http_door import HttpDoor
 from tests.support.doors.killing_proxy import KillingProxy, Moment
-from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
 from tests.support.doors.scenario import Door, Ended, prepare
-from tests.support.doors.slack_door import SlackDoor
+from tests.support.extensions import extension_doors
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk
 
 REQUESTS = os.environ.get("DOOR_REQUESTS", "11")
 """Numbers of the requests at which the door dies; `all` for each that it sends."""
-ONCE: tuple[tuple[type[Door], Moment], ...] = (
-    (HttpDoor, Moment.BEFORE),
-    (McpOverHttp, Moment.AFTER),
-    (McpOverPipes, Moment.BEFORE),
-    (AcpDoor, Moment.AFTER),
-    (SlackDoor, Moment.AFTER),
-)
+ONCE: tuple[tuple[type[Door], Moment], ...] = tuple(zip((HttpDoor, *extension_doors()), cycle(Moment), strict=False))
 """Each door with one moment, where single requests stand for all."""
 ROWS = [(door, moment) for moment in Moment for door, _ in ONCE] if REQUESTS == "all" else ONCE
 T = TypeVar("T")

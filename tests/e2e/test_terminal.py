@@ -155,8 +155,14 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("door", "who"),
-    [("lsp", "an editor"), ("mcp", "an agent"), ("acp pitch_orchestrator", "an editor")],
-    ids=lambda value: value.split()[0],
+    [
+        pytest.param(words, who, id=name, marks=pytest.mark.extension(name))
+        for name, words, who in (
+            ("lsp", "lsp", "an editor"),
+            ("mcp", "mcp", "an agent"),
+            ("acp", "acp pitch_orchestrator", "an editor"),
+        )
+    ],
 )
 def test_a_door_for_pipes_says_so_at_a_terminal_and_ends_on_ctrl_c(
     desk: Desk, address: str, door: str, who: str
@@ -169,6 +175,7 @@ def test_a_door_for_pipes_says_so_at_a_terminal_and_ends_on_ctrl_c(
         terminal.see("exit 130")
 
 
+@pytest.mark.extension("acp")
 def test_the_agent_of_an_editor_says_that_a_file_is_no_pipe(desk: Desk, tmp_path: Path) -> None:
     command = desk.command("acp", "pitch_orchestrator")
     for end in ("stdin", "stdout"):

@@ -10,8 +10,6 @@ import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.open_questions import read_run
-from llm_do_temporal.client.question_document import document_of
-from llm_do_temporal.doors.slack.cards import question_card
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.testing import scripted
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -65,8 +63,5 @@ async def test_each_view_of_a_question_says_what_it_is_about(
     assert await asyncio.to_thread(run_command, words) == 0
     assert {one["path"]: one["task"] for one in json.loads(capsys.readouterr().out)} == tasks
     for one in asked:
-        card = question_card(document_of(one), "", None)
-        sections = [block["text"]["text"].replace("[.]", ".") for block in card["blocks"] if block["type"] == "section"]
-        assert one.task in sections
         assert one.task in (await ada.open(f"/runs/{run}/approvals/{one.id}")).text
     await place.client.cancel(run)

@@ -22,6 +22,8 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place, served
 
 WRITE = 'write_file {"path": "/a.txt", "content": "hi"}'
+pytestmark = pytest.mark.extension("acp", "mcp")
+
 ACP = ("acp", "writer")
 MCP = ("mcp",)
 INITIALIZE: dict[str, Any] = {

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 
 from llm_do_temporal.doors.http.app import MAX_BODY_BYTES, build_api
 from llm_do_temporal.doors.http.requests import misdirected
-from llm_do_temporal.doors.mcp.transports import http_app
 from llm_do_temporal.doors.principal import TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import ProblemDetails
@@ -27,6 +26,8 @@ from llm_do_temporal.ui.http_server import OnlyByName
 from tests.support.doors.http_client import PREFIX, Program, person, program, waiting, writer
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
+
+pytestmark = pytest.mark.extension("mcp")
 
 BASE = "http://127.0.0.1:8234"
 HOSTS = ("127.0.0.1:8234", "localhost:8234")
@@ -42,6 +43,8 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 @asynccontextmanager
 async def mcp_door(place: Place) -> AsyncGenerator[httpx2.AsyncClient]:
     """An HTTP client at the MCP door, as it is served: without a token of its own."""
+    from llm_do_temporal.extensions.mcp.transports import http_app
+
     service, tokens = DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder)
     async with http_app(service, tokens, address=BASE, hosts=HOSTS, page=None) as app:
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.conversion import import_workers
 from llm_do_temporal.definitions.workers.instructions import InstructionText, included_files, render_instructions
 from llm_do_temporal.errors import DefinitionError
 from tests.support.patience import PATIENCE_SECONDS
@@ -257,40 +256,6 @@ def test_rendering_ends_within_bounds(folder: Folder, body: str) -> None:
     child.join()
     assert asked.poll(0), f"it was not refused but ended with {child.exitcode}"
     assert len(asked.recv()) < 1000
-
-
-STRANGERS = (
-    *(
-        "{{ file('.env') }}",
-        "{% include '.env' %}",
-        "{{ 'a' * 2000000000 }}",
-        "{{ ''.__class__ }}",
-        "{% extends 'a' %}",
-    ),
-    *(
-        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{{ nobody }}",
-        "{{ lipsum() }}",
-    ),
-)
-
-
-@pytest.mark.parametrize("body", STRANGERS)
-def test_importing_renders_nothing_of_a_strangers(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / ".env").write_text(SECRET)
-    (source / "main.worker").write_text(f"---\nname: main\n---\nHello. {body}\n")
-
-    def fail(*_: object) -> str:
-        raise AssertionError("something was rendered")
-
-    monkeypatch.setattr("llm_do_temporal.definitions.workers.instructions.render", fail)
-    report = import_workers(source, tmp_path / "made")
-    monkeypatch.undo()
-    assert set(report.workers) == {"main"}
-    written = [path.read_text() for path in (tmp_path / "made").rglob("*") if path.is_file()]
-    assert not any(SECRET in text for text in written)
 
 
 LOOKED_FOR = {

@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.app import COMMANDS, app
-from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER
+from llm_do_temporal.cli.command_help import epilogue, usage_line
+from llm_do_temporal.extension import Command, CommandGroup
 
-EXAMPLES = [(name, example) for name, entry in COMMAND_HELP.items() for example in entry.examples]
+EXAMPLES = [(name, example) for name, command in COMMANDS.items() for example in command.examples]
 
 
 def help_of(*words: str) -> str:
@@ -22,25 +23,24 @@ def help_of(*words: str) -> str:
 
 
 def test_every_command_has_its_place_in_the_help() -> None:
-    assert set(COMMAND_HELP) == COMMANDS
     listed = help_of()
-    places = [listed.index(group) for group in dict.fromkeys(entry.group.name for entry in COMMAND_HELP.values())]
+    places = [listed.index(group) for group in CommandGroup]
     assert places == sorted(places)
     assert "Begin here:" in listed
-    assert OTHER.epilogue == ""
+    assert epilogue(Command("bare", print, CommandGroup.CARE)) == ""
 
 
 @pytest.mark.sampled(12)
-@pytest.mark.parametrize("name", COMMAND_HELP)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_usage_line_names_what_is_typed(name: str) -> None:
-    entry, arguments = COMMAND_HELP[name], app[name].assemble_argument_collection(parse_docstring=True)
+    command, arguments = COMMANDS[name], app[name].assemble_argument_collection(parse_docstring=True)
     values = [one.name for one in arguments if one.show and one.is_positional_only()]
-    typed = entry.usage.replace("[FLAGS]", "").partition("--")[0]
+    typed = command.usage.replace("[FLAGS]", "").partition("--")[0]
     assert typed.replace("[", "").replace("]", "").split() == values
     needed = {one.name for one in arguments if one.required and not one.is_positional_only()}
-    assert {word for word in entry.usage.split() if word.startswith("--")} == needed
+    assert {word for word in command.usage.split() if word.startswith("--")} == needed
     shown = help_of(name)
-    assert shown.startswith(entry.usage_line(name))
+    assert shown.startswith(usage_line(command))
     assert "Begin here" not in shown
 
 

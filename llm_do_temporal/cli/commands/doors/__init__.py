@@ -1,1 +1,0 @@
-"""Commands of the doors for other programs, of tokens, and of schedules."""

@@ -1,1 +1,0 @@
-"""MCP door: exported workers as tools of agents, runs as tasks, questions as forms."""

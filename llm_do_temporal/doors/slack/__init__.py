@@ -1,1 +1,0 @@
-"""The Slack door: questions as messages with buttons, in Socket Mode."""

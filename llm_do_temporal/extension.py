@@ -1,0 +1,96 @@
+"""What a capability adds to the product: the one interface, and the list of the capabilities that are installed.
+
+A capability is a folder of `llm_do_temporal.extensions`, whose package has its `EXTENSION`, or a package of somebody
+else that names its own in the entry point group `llm_do_temporal.extensions`. Nothing else knows one of them by name:
+without its folder all the rest runs. `docs/how-to/extensions.md` shows one.
+
+Importing an extension must be quick: modules that its hooks need are imported in the hooks.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from llm_do_temporal.errors import UsageError
+
+GROUP = "llm_do_temporal.extensions"
+"""Name of the package with the capabilities that come along, and of the entry point group of all others."""
+
+
+class CommandGroup(StrEnum):
+    """Headings of the list of commands, in its order."""
+
+    RUNS = "Start and follow runs"
+    DECISIONS = "Decide"
+    WORKSHOP = "Make a workshop and check it"
+    SERVICES = "Serve"
+    CARE = "Look after it"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the program."""
+
+    name: str
+    function: Any
+    """Function whose parameters and docstring Cyclopts reads. It may return an exit code, and may be a coroutine
+    function."""
+    group: CommandGroup
+    usage: str = "[FLAGS]"
+    """Words after the command's name."""
+    examples: tuple[str, ...] = ()
+    """Command lines without the program's name, each with a remark after two spaces and `#` where it needs one."""
+
+
+class Extension:
+    """Base class of a capability. Each hook has a default that adds nothing."""
+
+    name: str
+    """Name of its folder, or of its entry point."""
+
+    def commands(self) -> Sequence[Command]:
+        """Return its commands; they stand behind those of the product, under the heading of each."""
+        return ()
+
+
+@cache
+def installed() -> tuple[Extension, ...]:
+    """Return all capabilities, in the order of their names.
+
+    Raises UsageError for one of somebody else that cannot be loaded, is no Extension, or has the name of another.
+    """
+    found: dict[str, Extension] = {}
+    for extension in (*_own(), *map(_loaded, entry_points(group=GROUP))):
+        if extension.name in found:
+            raise UsageError(
+                f"two extensions are called '{extension.name}'", next_step="Uninstall the package of one of them."
+            )
+        found[extension.name] = extension
+    return tuple(found[name] for name in sorted(found))
+
+
+def _own() -> Iterator[Extension]:
+    for module in pkgutil.iter_modules(import_module(GROUP).__path__):
+        yield import_module(f"{GROUP}.{module.name}").EXTENSION
+
+
+def _loaded(entry: EntryPoint) -> Extension:
+    package = entry.dist.name if entry.dist is not None else entry.value
+    next_step = f"Mend the package '{package}', or uninstall it."
+    try:
+        extension = entry.load()
+    except Exception as error:
+        wrong = f"extension '{entry.name}' cannot be loaded: {type(error).__name__}: {error}"
+        raise UsageError(wrong, next_step=next_step) from error
+    if not isinstance(extension, Extension) or extension.name != entry.name:
+        raise UsageError(
+            f"extension '{entry.name}' names no Extension with that name: {entry.value}", next_step=next_step
+        )
+    return extension

@@ -1,0 +1,1 @@
+"""An agent that speaks the Model Context Protocol."""
