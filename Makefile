@@ -10,7 +10,7 @@ QUICK := -m 'not thorough'
 # Hundreds of processes are started: each begins a second sooner with compiled modules. Installing makes none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo browser test test-fast thorough adapters layers evaluations doors security faults check lock histories bench bench-cluster certify power compose-images \
+.PHONY: help setup demo browser test test-fast thorough adapters layers evaluations doors security faults without-extensions without check lock histories bench bench-cluster certify power compose-images \
     compose-test cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
 
 help:  ## Show this list
@@ -70,6 +70,13 @@ security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and s
 
 faults: .venv/.ready  ## Plant 60 faults, one at a time, and see the tests find each; takes 5 minutes
 	$(BIN)/python -m scripts.planted_faults
+
+without-extensions: .venv/.ready  ## Take all capabilities out of a copy, and run the tests of what is left
+	$(BIN)/python -m scripts.without_extensions $(if $(QUICK_COPY),--quick)
+
+EXTENSION ?= all
+without: .venv/.ready  ## Take one capability out of a copy, EXTENSION=slack, or each by itself, and try the rest
+	$(BIN)/python -m scripts.without_extensions $(if $(filter all,$(EXTENSION)),--each,--only $(EXTENSION))
 
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
 	$(BIN)/ruff format --check .

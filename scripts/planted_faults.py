@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 
+from scripts.checkout import Checkout, Done
 from scripts.faults.capabilities import CAPABILITIES
 from scripts.faults.core import CORE
 from scripts.faults.fault import Fault
@@ -35,11 +34,8 @@ from scripts.faults.front import FRONT
 
 ROOT = Path(__file__).parents[1]
 FAULTS = (*CORE, *FRONT, *CAPABILITIES)
-PACKAGE = "llm_do_temporal"
 TEST_SECONDS = 120
 """Longest time of one test: a fault may let it wait for ever, and then it fails."""
-RUN_SECONDS = 600
-"""Longest time of one run of pytest, for a fault that pytest itself does not survive."""
 _PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS))
 _QUICK_TESTS = ("-m", "not thorough")
 """Options that leave out what `make test` leaves out."""
@@ -71,35 +67,12 @@ class Finding:
         return f"{self.outcome:9}  {self.seconds:5.1f} s  {self.fault.name}: {self.words}"
 
 
-@dataclass(frozen=True)
-class Tried:
-    """One run of pytest."""
+class FaultyCheckout(Checkout):
+    """Copy of the checkout in which faults are planted."""
 
-    code: int
-    output: str
-
-    @property
-    def failure(self) -> str:
-        """Node id of the first test that failed; the end of the output where none is named."""
-        found = _FAILURE.search(self.output)
-        return found[1] if found else self.output.strip()[-_END_CHARS:]
-
-
-class Checkout:
-    """Copy of the checkout in a folder of its own, in which faults are planted."""
-
-    def __init__(self, root: Path, folder: Path) -> None:
-        """Copy the files of `root` that git has or would take, as they are now, to `folder`."""
-        self._folder = folder
-        for name in _names(root):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name, follow_symlinks=False)
-        self._environment = {**os.environ, "PYTHONPATH": str(folder)}
-        self._check_imported()
-
-    def try_tests(self, tests: Sequence[str]) -> Tried:
+    def try_tests(self, tests: Sequence[str]) -> Done:
         """Run tests in the copy. Raises subprocess.TimeoutExpired."""
-        return self._python(*_PYTEST, *_QUICK_TESTS, *tests)
+        return self.python(*_PYTEST, *_QUICK_TESTS, *tests)
 
     def find(self, fault: Fault) -> Finding:
         """Plant a fault, run its tests, and take it out again."""
@@ -113,12 +86,12 @@ class Checkout:
         if tried.code == _PASSED:
             return Finding(fault, Outcome.NOT_FOUND, f"{' '.join(fault.tests)} passed", seconds)
         is_found = tried.code in (_FAILED, _NOT_COLLECTED)
-        return Finding(fault, Outcome.FOUND if is_found else Outcome.BROKEN, tried.failure, seconds)
+        return Finding(fault, Outcome.FOUND if is_found else Outcome.BROKEN, failure_of(tried), seconds)
 
     @contextmanager
     def _planted(self, fault: Fault) -> Generator[None]:
         """Plant a fault for as long as the block runs. Raises ValueError, and SyntaxError for one that is no Python."""
-        path = self._folder / fault.file
+        path = self.folder / fault.file
         text = path.read_text(encoding="utf-8")
         planted = with_fault(text, fault)
         ast.parse(planted, fault.file)
@@ -128,25 +101,11 @@ class Checkout:
         finally:
             _write(path, text)
 
-    def _check_imported(self) -> None:
-        """Raise SystemExit where another package than that of the copy would be imported."""
-        told = self._python("-c", f"import {PACKAGE}; print({PACKAGE}.__file__)")
-        if Path(told.output.strip()).parent != self._folder / PACKAGE:
-            sys.exit(f"the tests would not import '{PACKAGE}' from the copy in '{self._folder}': {told.output}")
 
-    def _python(self, *arguments: str) -> Tried:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=RUN_SECONDS,
-        )
-        return Tried(done.returncode, done.stdout)
+def failure_of(tried: Done) -> str:
+    """Return the node id of the first test that failed; the end of the output where none is named."""
+    found = _FAILURE.search(tried.output)
+    return found[1] if found else tried.output.strip()[-_END_CHARS:]
 
 
 def with_fault(text: str, fault: Fault) -> str:
@@ -157,9 +116,9 @@ def with_fault(text: str, fault: Fault) -> str:
     return text.replace(fault.before, fault.after)
 
 
-def find_all(faults: Sequence[Fault], checkouts: Sequence[Checkout]) -> Iterator[Finding]:
+def find_all(faults: Sequence[Fault], checkouts: Sequence[FaultyCheckout]) -> Iterator[Finding]:
     """Plant each fault in one of the copies, as many at a time as there are copies; yield findings in their order."""
-    free: SimpleQueue[Checkout] = SimpleQueue()
+    free: SimpleQueue[FaultyCheckout] = SimpleQueue()
     for checkout in checkouts:
         free.put(checkout)
 
@@ -174,20 +133,14 @@ def find_all(faults: Sequence[Fault], checkouts: Sequence[Checkout]) -> Iterator
         yield from jobs.map(find, faults)
 
 
-def check_clean(faults: Sequence[Fault], checkout: Checkout) -> None:
+def check_clean(faults: Sequence[Fault], checkout: FaultyCheckout) -> None:
     """Run the tests of all faults with none planted. Raises SystemExit where one of them fails."""
     tests = sorted({test for fault in faults for test in fault.tests})
     # Folders have settings of their own, and modules of equal names.
     for folder, group in groupby(tests, lambda test: PurePosixPath(test).parts[:2]):
         tried = checkout.try_tests(list(group))
         if tried.code != _PASSED:
-            sys.exit(f"without any fault, tests in '{'/'.join(folder)}' do not pass: {tried.failure}")
-
-
-def _names(root: Path) -> list[str]:
-    command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [name for name in listed if name and os.path.lexists(root / name)]
+            sys.exit(f"without any fault, tests in '{'/'.join(folder)}' do not pass: {failure_of(tried)}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -216,7 +169,7 @@ def main(arguments: Sequence[str], faults: Sequence[Fault] = FAULTS, root: Path 
         return 0
     with tempfile.TemporaryDirectory(prefix="planted-faults-") as temporary:
         folder = Path(temporary).resolve()
-        checkouts = [Checkout(root, folder / str(number)) for number in range(min(asked.jobs, len(chosen)))]
+        checkouts = [FaultyCheckout(root, folder / str(number)) for number in range(min(asked.jobs, len(chosen)))]
         check_clean(chosen, checkouts[0])
         counts: Counter[Outcome] = Counter()
         for finding in find_all(chosen, checkouts):

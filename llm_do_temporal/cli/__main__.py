@@ -15,7 +15,6 @@ from contextlib import suppress
 
 from cyclopts import CycloptsError
 
-from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.commands.start import STDIN
 from llm_do_temporal.cli.output import say_error
 from llm_do_temporal.cli.text import PROGRAM, say
@@ -55,6 +54,9 @@ def run_command(arguments: Sequence[str]) -> int:
     # The parser takes `-` for an option.
     tokens = [STDIN if argument == "-" else argument for argument in arguments]
     try:
+        # An extension that cannot be loaded is a mistake like any other.
+        from llm_do_temporal.cli.app import app
+
         _check_text(tokens)
         code: object = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         return code if isinstance(code, int) else 0
@@ -88,6 +90,8 @@ def _fail(error: LlmDoError) -> int:
 
 
 def _usage(error: CycloptsError, tokens: Sequence[str]) -> UsageError:
+    from llm_do_temporal.cli.app import app
+
     command = tokens[0] if tokens and tokens[0] in app else None
     help_of = f"{PROGRAM} {command} --help" if command else f"{PROGRAM} --help"
     usage = UsageError(" ".join(str(error).split()), next_step=f"See `{help_of}`.")

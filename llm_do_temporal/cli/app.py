@@ -51,6 +51,7 @@ from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
 from llm_do_temporal.cli.commands.workshop import init
 from llm_do_temporal.cli.text import PROGRAM
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extension import Command, CommandGroup, installed
 
 app = App(
@@ -246,8 +247,26 @@ _COMMANDS = (
     Command("models", models, _WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
     Command("completion", completion, _CARE, "SHELL", ("completion bash",)),
 )
-_OTHERS = (command for extension in installed() for command in extension.commands())
-COMMANDS = {command.name: command for command in (*_COMMANDS, *_OTHERS)}
+
+
+def all_commands() -> dict[str, Command]:
+    """Return all commands by their names, those of extensions behind the others.
+
+    Raises UsageError for two with one name, and for an extension that cannot be loaded.
+    """
+    commands = {command.name: command for command in _COMMANDS}
+    for extension in installed():
+        for command in extension.commands():
+            if command.name in commands:
+                raise UsageError(
+                    f"extension '{extension.name}' has a command '{command.name}', which there is already",
+                    next_step="Uninstall its package.",
+                )
+            commands[command.name] = command
+    return commands
+
+
+COMMANDS = all_commands()
 """Every command, by its name."""
 for _order, _command in enumerate(COMMANDS.values()):
     app.command(

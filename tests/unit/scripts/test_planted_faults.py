@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,13 @@ def test_there_are_sixty_faults_and_each_has_a_name_of_its_own() -> None:
     assert [name for name, times in Counter(fault.name for fault in FAULTS).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def case(fault: Fault) -> Any:
+    """The case of a fault; one in a capability needs that one."""
+    found = re.match("llm_do_temporal/extensions/([^/]+)/", fault.file)
+    return pytest.param(fault, id=fault.name, marks=[pytest.mark.extension(found[1])] if found else [])
+
+
+@pytest.mark.parametrize("fault", map(case, FAULTS))
 def test_a_fault_has_one_place_and_tests_that_exist(fault: Fault) -> None:
     planted = with_fault((ROOT / fault.file).read_text(encoding="utf-8"), fault)
     compile(planted, fault.file, "exec")

@@ -1,0 +1,119 @@
+"""Takes capabilities out of a copy of the checkout, and shows that all the rest runs without them.
+
+Of each capability its folder goes, with the folders of its tests and of their support. Then all that is left is
+imported, the import contracts are looked at, the examples are checked, all tests are collected, and some are run: with
+all capabilities out those of the core and the front, else a run with an approval and one that delegates. Prints one
+line for each copy; exits 1 where something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from scripts.checkout import PACKAGE, Checkout, Done
+
+ROOT = Path(__file__).parents[1]
+EXTENSIONS = f"{PACKAGE}/extensions"
+FEW_TESTS = (
+    "tests/integration/test_approvals.py::test_an_approved_call_is_carried_out",
+    "tests/integration/test_approvals.py::test_a_changed_delegation_is_judged_again_from_the_start",
+)
+"""Tests of a run with an approval, and of a delegation."""
+QUICK_TESTS = ("tests/unit", *FEW_TESTS)
+ALL_TESTS = ("tests/unit", "tests/replay", "tests/e2e", "tests/integration", "tests/security")
+_PAGES = ("command_line", "key_tables", "key_meanings", "wire", "errors", "python")
+_OF_ALL_FILES = "tests/unit/scripts/test_reference_coverage.py"
+"""Tests about a table in which tests of all capabilities stand."""
+_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not thorough")
+_IMPORT_ALL = f"""
+import importlib, pkgutil
+import {PACKAGE}
+for module in pkgutil.walk_packages({PACKAGE}.__path__, "{PACKAGE}."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+_END_CHARS = 4_000
+
+
+def extension_names(root: Path) -> list[str]:
+    """Return the names of all capabilities that have a folder, sorted."""
+    return sorted(path.parent.name for path in root.glob(f"{EXTENSIONS}/*/__init__.py"))
+
+
+def take_out(folder: Path, names: Sequence[str]) -> None:
+    """Take capabilities and their tests out of a copy, and their names out of its import contracts."""
+    for name in names:
+        for path in (folder / EXTENSIONS / name, *folder.glob(f"tests/*/extensions/{name}")):
+            shutil.rmtree(path)
+    contracts = folder / ".importlinter"
+    gone = tuple(f"{PACKAGE}.extensions.{name}" for name in names)
+    kept = [line for line in contracts.read_text("utf-8").splitlines() if not line.strip().startswith(gone)]
+    config = configparser.ConfigParser()
+    config.read_string("\n".join(kept))
+    if not extension_names(folder):
+        config.remove_section("importlinter:contract:extensions")
+    with contracts.open("w", encoding="utf-8") as file:
+        config.write(file)
+
+
+def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
+    """Yield what is tried in a copy, one after the other: its name, and how it ended."""
+    python = sys.executable
+    yield "imports", copy.python("-c", _IMPORT_ALL)
+    yield "contracts", copy.run(str(Path(python).with_name("lint-imports")), "--no-cache", "--no-logo")
+    yield "check", copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers")
+    for page in _PAGES:
+        yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
+    # Folders have settings of their own.
+    for folder in sorted(path.name for path in copy.folder.glob("tests/*/") if any(path.rglob("test_*.py"))):
+        yield f"collection of {folder}", copy.python(*_PYTEST, "--collect-only", f"tests/{folder}")
+    for folder, group in groupby(tests, lambda test: test.split("/")[1]):
+        yield f"tests of {folder}", copy.python(*_PYTEST, "-n", "2", f"--ignore={_OF_ALL_FILES}", *group)
+
+
+def try_without(root: Path, names: Sequence[str], tests: Sequence[str]) -> bool:
+    """Take capabilities out of a copy and try it. Print what came of it, and return whether all went well."""
+    began = time.monotonic()
+    label = "without " + (", ".join(names) if names else "any")
+    with tempfile.TemporaryDirectory(prefix="without-extensions-") as folder:
+        copy = Checkout(root, Path(folder).resolve())
+        take_out(copy.folder, names)
+        passed: list[str] = []
+        for name, done in stages(copy, tests):
+            if done.code != 0:
+                print(f"FAILED    {label}: {name}:\n{done.output.strip()[-_END_CHARS:]}", flush=True)
+                return False
+            passed += re.findall(r"^(\d+ passed)", done.output, re.MULTILINE)
+    print(f"ok        {time.monotonic() - began:5.0f} s  {label}: {', '.join(passed)}", flush=True)
+    return True
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Try what is asked for, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Takes capabilities out, and shows that the rest runs.")
+    parser.add_argument("--only", metavar="NAME", help="take this one out; else all are taken out at once")
+    parser.add_argument("--each", action="store_true", help="take each one out by itself")
+    parser.add_argument("--quick", action="store_true", help="with all taken out, run the quick tests alone")
+    asked = parser.parse_args(arguments)
+    names = extension_names(root)
+    if asked.only is not None and asked.only not in names:
+        sys.exit(f"there is no extension '{asked.only}'; there are: {', '.join(names)}")
+    if asked.each or asked.only is not None:
+        tries = [([name], FEW_TESTS) for name in names if asked.only in (None, name)]
+    else:
+        tries = [(names, QUICK_TESTS if asked.quick else ALL_TESTS)]
+    failed = [names for names, tests in tries if not try_without(root, names, tests)]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
