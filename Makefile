@@ -31,10 +31,13 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 # half a minute for histories to be deleted, which no memory changes.
 REPLAYED := approvals cancellation delegated_approvals delegation long_conversations python_tools tool_context
 
+# What decides without a clock, a file or a network: that of the core, and that of capabilities.
+POLICY := tests/unit/policy $(wildcard tests/unit/extensions/*/policy)
+
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not the thorough ones, and those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 3 $(QUICK) tests/unit --ignore tests/unit/policy
-	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
+	$(call PYTEST,unit) -n 3 $(QUICK) tests/unit $(POLICY:%=--ignore=%)
+	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml $(POLICY) -q && $(BIN)/python -m coverage report
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,servers) $(ASIDE) $(QUICK) tests/e2e tests/integration tests/security
 

@@ -1,4 +1,4 @@
-"""What a capability adds to the product: the one interface, and the list of the capabilities that are installed.
+"""Interface of a capability, by which it adds to the product, and the list of the capabilities that are installed.
 
 A capability is a folder of `llm_do_temporal.extensions`, whose package has its `EXTENSION`, or a package of somebody
 else that names its own in the entry point group `llm_do_temporal.extensions`. Nothing else knows one of them by name:
@@ -10,12 +10,14 @@ Importing an extension must be quick: modules that its hooks need are imported i
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.errors import UsageError
@@ -47,6 +49,17 @@ class Command:
     """Words after the command's name."""
     examples: tuple[str, ...] = ()
     """Command lines without the program's name, each with a remark after two spaces and `#` where it needs one."""
+    subcommands: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Functions of the commands below it, by their names."""
+
+
+@dataclass(frozen=True)
+class NavigationEntry:
+    """A page that the web page names at its top."""
+
+    title: str
+    path: str
+    """Address; the entry is the current one on all pages below it as well."""
 
 
 class Extension:
@@ -58,6 +71,28 @@ class Extension:
     def commands(self) -> Sequence[Command]:
         """Return its commands; they stand behind those of the product, under the heading of each."""
         return ()
+
+    def routes(self) -> Sequence[Any]:
+        """Return the routes of its pages, as Starlette takes them.
+
+        `render(request, "NAME/page.html")` renders a page from the folder `templates` beside the extension, where NAME
+        is that of the extension. Files in the folder `static` are served below `/static/NAME/`.
+        """
+        return ()
+
+    def navigation(self) -> Sequence[NavigationEntry]:
+        """Return the pages that the web page names at its top, before the last of its own."""
+        return ()
+
+    def addresses(self) -> Mapping[str, Callable[[str], str]]:
+        """Return functions that make the address of a page from a name, by what is named: `schedule`."""
+        return {}
+
+    def folder(self, name: str) -> Path | None:
+        """Return the folder with this name beside the extension; None where there is none."""
+        file = sys.modules[type(self).__module__].__file__
+        folder = Path(file or "").with_name(name)
+        return folder if folder.is_dir() else None
 
 
 @cache

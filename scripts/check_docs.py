@@ -34,12 +34,19 @@ WRITTEN = {
 """The pages, and a file that is made of pages, each written by a script of this folder; its `render` returns it."""
 TABLES_SCRIPT = "pages/key_tables"
 """The script that writes the tables of keys inside of pages."""
-CODE_PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/decisions.md", "docs/decisions/*.md", "CONTRIBUTING.md")
+CODE_PAGES = (
+    "docs/architecture.md",
+    "docs/where-to-change.md",
+    "docs/glossary.md",
+    "docs/decisions.md",
+    "docs/decisions/*.md",
+    "CONTRIBUTING.md",
+)
 """The pages whose code spans that end in `.py` name modules of the project."""
 CODE_FOLDERS = ("", "llm_do_temporal")
 """The folders that such a path may begin at."""
 TEST = re.compile(r"^((?:tests/[\w/]+/)?(?:test|check)_\w+\.py)?(?:::(test_\w+))?$")
-TEST_FOLDERS = ("", "tests/security", "tests/cluster/faults")
+TEST_FOLDERS = ("", "tests/security/", "tests/security/extensions/*/", "tests/cluster/faults/")
 """The folders that the path of a test may begin at."""
 CODE_PATH = re.compile(r"^([\w./-]+\.py)(?:::(\w+))?$")
 FORBIDDEN_WORDS: tuple[str, ...] = ()
@@ -210,9 +217,7 @@ def check_test_names(page: Page, root: Path) -> Iterator[Fault]:
             if (named := TEST.match(span)) is None:
                 continue
             if named[1]:
-                path = next(
-                    (root / above / named[1] for above in TEST_FOLDERS if (root / above / named[1]).is_file()), None
-                )
+                path = next((file for above in TEST_FOLDERS for file in root.glob(f"{above}{named[1]}")), None)
             if path is None or (named[2] and named[2] not in _names_in(path)):
                 yield Fault(page.path, number, f'there is no test "{span}"')
 

@@ -73,9 +73,8 @@ def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
     yield "check", copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers")
     for page in _PAGES:
         yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
+    yield "collection", copy.python(*_PYTEST, "--collect-only", "tests")
     # Folders have settings of their own.
-    for folder in sorted(path.name for path in copy.folder.glob("tests/*/") if any(path.rglob("test_*.py"))):
-        yield f"collection of {folder}", copy.python(*_PYTEST, "--collect-only", f"tests/{folder}")
     for folder, group in groupby(tests, lambda test: test.split("/")[1]):
         yield f"tests of {folder}", copy.python(*_PYTEST, "-n", "2", f"--ignore={_OF_ALL_FILES}", *group)
 

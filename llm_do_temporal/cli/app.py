@@ -32,18 +32,7 @@ from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.reviews.review import review
-from llm_do_temporal.cli.commands.rules import rules, suggest, try_rules
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
-from llm_do_temporal.cli.commands.schedules import (
-    backfill_schedule,
-    create_schedule,
-    delete_schedule,
-    list_schedules,
-    pause_schedule,
-    resume_schedule,
-    show_schedule,
-    trigger_schedule,
-)
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
@@ -133,18 +122,6 @@ _COMMANDS = (
     Command("cancel", cancel, _RUNS, "RUN [FLAGS]"),
     Command("delete", delete, _RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
     Command(
-        "schedule",
-        list_schedules,
-        _RUNS,
-        "[FLAGS]",
-        (
-            "schedule create nightly notes 'tidy up' --cron '0 7 * * 1-5' --timezone Europe/Berlin",
-            "schedule create pulse checker --every 15m",
-            "schedule create files notes --every 1d --each 'files/*.md'",
-            "schedule trigger nightly",
-        ),
-    ),
-    Command(
         "eval",
         evaluate,
         _RUNS,
@@ -157,6 +134,13 @@ _COMMANDS = (
             "eval compare greeter@-1 greeter",
             "eval add greeter-1f2e3d4c --to workers/greeter.eval.yaml",
         ),
+        {
+            "list": list_evaluations,
+            "show": show_evaluation,
+            "compare": compare,
+            "export": export_experiment,
+            "add": add,
+        },
     ),
     Command(
         "approvals",
@@ -169,6 +153,7 @@ _COMMANDS = (
             "approvals decks-1 a3",
             "approvals decks-1 --json",
         ),
+        {"watch": watch_approvals},
     ),
     Command(
         "approve",
@@ -201,17 +186,6 @@ _COMMANDS = (
     ),
     Command("grants", grants, _DECISIONS, "RUN [FLAGS]"),
     Command("revoke", revoke, _DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
-    Command(
-        "rules",
-        rules,
-        _DECISIONS,
-        "[FLAGS]",
-        (
-            "rules",
-            "rules suggest --since 30d  # a diff for patch or git apply",
-            "rules test --add '{command: git log}'",
-        ),
-    ),
     Command("dev", dev, _SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     Command("worker", worker, _SERVICES, "[FLAGS]", ("worker --address temporal.example.com:7233",)),
     Command("ui", ui, _SERVICES),
@@ -225,6 +199,7 @@ _COMMANDS = (
             "token create ada --person --scopes start,read,decide",
             "token revoke ci",
         ),
+        {"create": create_token, "revoke": revoke_token},
     ),
     Command("gc", gc, _CARE, "[FLAGS]", ("gc --dry-run",)),
     Command("migrate-check", migrate_check, _CARE),
@@ -277,24 +252,6 @@ for _order, _command in enumerate(COMMANDS.values()):
         usage=usage_line(_command),
         help_epilogue=epilogue(_command),
     )
-app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"), help_epilogue="")
-_RULES = Group("Commands")
-app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
-app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
-_SCHEDULES = Group("Commands")
-app["schedule"].command(create_schedule, name="create", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(show_schedule, name="show", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(pause_schedule, name="pause", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(resume_schedule, name="resume", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(trigger_schedule, name="trigger", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(backfill_schedule, name="backfill", group=_SCHEDULES, help_epilogue="")
-app["schedule"].command(delete_schedule, name="delete", group=_SCHEDULES, help_epilogue="")
-_TOKENS = Group("Commands")
-app["token"].command(create_token, name="create", group=_TOKENS, help_epilogue="")
-app["token"].command(revoke_token, name="revoke", group=_TOKENS, help_epilogue="")
-_EVALUATIONS = Group("Commands")
-app["eval"].command(list_evaluations, name="list", group=_EVALUATIONS, help_epilogue="")
-app["eval"].command(show_evaluation, name="show", group=_EVALUATIONS, help_epilogue="")
-app["eval"].command(compare, name="compare", group=_EVALUATIONS, help_epilogue="")
-app["eval"].command(export_experiment, name="export", group=_EVALUATIONS, help_epilogue="")
-app["eval"].command(add, name="add", group=_EVALUATIONS, help_epilogue="")
+    _below = Group("Commands")
+    for _name, _function in _command.subcommands.items():
+        app[_command.name].command(_function, name=_name, group=_below, help_epilogue="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -9,11 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.ui.content.urls import place_words
 from llm_do_temporal.ui.guard import RequestGuard, answer_headers
@@ -24,22 +26,20 @@ from llm_do_temporal.ui.pages import (
     groups,
     inbox,
     reviews,
-    rules,
     run,
     runs,
-    schedules,
     start,
 )
 from llm_do_temporal.ui.requests import UiSettings, error_page, sentence
 
 _STATIC = Path(__file__).with_name("static")
-_PAGES = (inbox, groups, approval, reviews, attachments, runs, schedules, evaluations, run, rules, start)
+_PAGES = (inbox, groups, approval, reviews, attachments, runs, evaluations, run, start)
 
 
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     """Return the page for the runs of one server. Handlers find both arguments in `request.app.state`."""
     app = Starlette(
-        routes=[Mount("/static", StaticFiles(directory=_STATIC)), *(route for page in _PAGES for route in page.routes)],
+        routes=[*_static_files(), *(route for page in _PAGES for route in page.routes), *_routes_of_extensions()],
         middleware=[Middleware(RequestGuard, settings=settings)],
         exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},
     )
@@ -49,6 +49,19 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.streams = set[object]()
     app.state.bulk_decisions = groups.BulkDecisions()
     return app
+
+
+def _static_files() -> Iterator[Mount]:
+    for extension in installed():
+        folder = extension.folder("static")
+        if folder is not None:
+            yield Mount(f"/static/{extension.name}", StaticFiles(directory=folder))
+    yield Mount("/static", StaticFiles(directory=_STATIC))
+
+
+def _routes_of_extensions() -> Iterator[BaseRoute]:
+    for extension in installed():
+        yield from extension.routes()
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -49,10 +49,10 @@ CAPABILITIES = (
     ),
     Fault(
         "rules-one-run-teaches-freedom",
-        "llm_do_temporal/policy/kinds/lessons.py",
+        "llm_do_temporal/extensions/rules/policy/lessons.py",
         "return len(runs) - max(only.values(), default=0)",
         "return len(runs)",
-        ("tests/unit/policy/test_lessons.py",),
+        ("tests/unit/extensions/rules/policy/test_lessons.py",),
     ),
     Fault(
         "groups-push-that-deletes-is-like-others",
@@ -63,10 +63,10 @@ CAPABILITIES = (
     ),
     Fault(
         "schedules-buffer-one-buffers-none",
-        "llm_do_temporal/client/schedules.py",
+        "llm_do_temporal/extensions/schedules/schedules.py",
         '(self.overlap == "buffer-one" and self.waiting)',
         '(self.overlap == "buffer-one" and self.going_on)',
-        ("tests/unit/client/test_schedule_plans.py",),
+        ("tests/unit/extensions/schedules/test_schedule_plans.py",),
     ),
     Fault(
         "http-digest-that-was-not-shown",

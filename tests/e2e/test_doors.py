@@ -13,13 +13,12 @@ import pytest
 from tests.support.doors.http_door import HttpDoor
 from tests.support.doors.nexus_door import NexusDoor
 from tests.support.doors.scenario import Door, play, prepare
-from tests.support.doors.schedule_door import ScheduleDoor
 from tests.support.extensions import extension_doors
 from tests.support.people.desk import Desk
 from tests.support.servers.session import is_given, new_namespace
 from tests.support.servers.temporal import temporal_server
 
-DOORS: tuple[type[Door], ...] = (HttpDoor, NexusDoor, ScheduleDoor, *extension_doors())
+DOORS: tuple[type[Door], ...] = (HttpDoor, NexusDoor, *extension_doors())
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.schedules import Schedules
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person, program
-from tests.support.doors.scheduled import made, triggered
 from tests.support.runs.delegation import delegation_to
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
@@ -155,21 +153,6 @@ async def test_a_fork_warns_of_what_may_fail_in_the_answer_that_has_begun_it(pla
     assert [model.partition(":")[0] in one for one in forks[0]["warnings"]] == [True], forks
     assert forks[1]["warnings"] == []
     assert (await ada.until(forks[0]["run"], "completed"))["warnings"] == []
-
-
-async def test_runs_of_a_schedule_are_listed_by_its_name(place: Place) -> None:
-    place.worker("writer", scripted("Done."))
-    ada, run = person(place), await triggered(place, name := await made(place))
-    await ada.until(run, "completed")
-
-    async def listed(**wanted: str) -> list[str]:
-        return [one["run"] for one in (await ada.ask("GET", "/runs", params=wanted)).body["runs"]]
-
-    while await listed(schedule=name) != [run]:
-        pass
-    assert await listed(schedule=f"{name}x", begins=run) == []
-    assert await listed(begins=run) == [run]
-    await Schedules(place.client).delete(name)
 
 
 async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) -> None:

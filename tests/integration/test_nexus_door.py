@@ -18,8 +18,6 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.rules.advice import advice_on
-from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCallReader
 from llm_do_temporal.doors.nexus import SERVICE, LlmDoHandler
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.policy.approvals import ApprovalRules
@@ -243,8 +241,12 @@ async def test_an_odd_call_is_refused_at_once_and_the_run_goes_on(place: Place) 
         assert (await calling.result())["output"] == "Done."
 
 
+@pytest.mark.extension("rules")
 @pytest.mark.parametrize(("decision", "speaks_against"), [("approve", False), ("reject", True)])
 async def test_what_a_workflow_hands_on_teaches_no_rule(place: Place, decision: str, *, speaks_against: bool) -> None:
+    from llm_do_temporal.extensions.rules.advice import advice_on
+    from llm_do_temporal.extensions.rules.past_calls import CallAnswer, PastCallReader
+
     writer(place, write_call("/a.txt"), "Done.")
     since = datetime.now(UTC) - timedelta(days=1)
     async with team(place) as other:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Acp(Extension):
+class AcpExtension(Extension):
     """See the module."""
 
     name = "acp"
@@ -19,4 +19,4 @@ class Acp(Extension):
         return (Command("acp", acp, CommandGroup.SERVICES, "WORKER [FLAGS]", ("acp notes  # an editor starts it",)),)
 
 
-EXTENSION = Acp()
+EXTENSION = AcpExtension()

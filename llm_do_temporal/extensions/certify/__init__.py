@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Certify(Extension):
+class CertifyExtension(Extension):
     """See the module."""
 
     name = "certify"
@@ -30,4 +30,4 @@ class Certify(Extension):
         )
 
 
-EXTENSION = Certify()
+EXTENSION = CertifyExtension()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Importers(Extension):
+class ImportersExtension(Extension):
     """See the module."""
 
     name = "importers"
@@ -23,4 +23,4 @@ class Importers(Extension):
         )
 
 
-EXTENSION = Importers()
+EXTENSION = ImportersExtension()

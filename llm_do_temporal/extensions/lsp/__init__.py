@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Lsp(Extension):
+class LspExtension(Extension):
     """See the module."""
 
     name = "lsp"
@@ -19,4 +19,4 @@ class Lsp(Extension):
         return (Command("lsp", lsp, CommandGroup.SERVICES, "[FLAGS]", ("lsp  # an editor starts it",)),)
 
 
-EXTENSION = Lsp()
+EXTENSION = LspExtension()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Mcp(Extension):
+class McpExtension(Extension):
     """See the module."""
 
     name = "mcp"
@@ -23,4 +23,4 @@ class Mcp(Extension):
         )
 
 
-EXTENSION = Mcp()
+EXTENSION = McpExtension()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_do_temporal.extension import Command, CommandGroup, Extension
 
 
-class Slack(Extension):
+class SlackExtension(Extension):
     """See the module."""
 
     name = "slack"
@@ -19,4 +19,4 @@ class Slack(Extension):
         return (Command("slack", slack, CommandGroup.SERVICES, "[FLAGS]", ("slack --channel C0123ABCD",)),)
 
 
-EXTENSION = Slack()
+EXTENSION = SlackExtension()

@@ -9,7 +9,16 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any, cast
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PackageLoader,
+    PrefixLoader,
+    StrictUndefined,
+    pass_context,
+)
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 from starlette.requests import Request
@@ -26,6 +35,7 @@ from llm_do_temporal.client.question_document import (
     source_words,
     tells_more,
 )
+from llm_do_temporal.extension import installed
 from llm_do_temporal.redaction import hidden_characters as names
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.questions import answered
@@ -41,7 +51,6 @@ from llm_do_temporal.ui.content.urls import (
     invocation_address,
     open_questions_address,
     run_address,
-    schedule_address,
 )
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
@@ -159,9 +168,25 @@ def _csrf_field(context: Context) -> Markup:
     return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
 
 
+def _linked(name: str, subject: str) -> Markup:
+    """Return a name as a link to the page of an extension about it; the name alone where no extension has one."""
+    addresses = (extension.addresses().get(subject) for extension in installed())
+    address = next((one for one in addresses if one is not None), None)
+    return (
+        visible_line(name)
+        if address is None
+        else Markup('<a href="{}">{}</a>').format(address(name), visible_line(name))
+    )
+
+
+def _templates_of_extensions() -> dict[str, BaseLoader]:
+    folders = {extension.name: extension.folder("templates") for extension in installed()}
+    return {name: FileSystemLoader(folder) for name, folder in folders.items() if folder is not None}
+
+
 def _make_environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("llm_do_temporal.ui"),
+        loader=ChoiceLoader([PackageLoader("llm_do_temporal.ui"), PrefixLoader(_templates_of_extensions())]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -188,12 +213,14 @@ def _make_environment() -> Environment:
         open_questions_address,
         question_title,
         run_address,
-        schedule_address,
         source_words,
         tells_more,
     ):
         environment.globals[function.__name__] = cast("Any", function)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)
+    environment.globals["linked"] = cast("Any", _linked)
+    navigation = [entry for extension in installed() for entry in extension.navigation()]
+    environment.globals["navigation"] = cast("Any", navigation)
     return environment
 
 

@@ -71,11 +71,6 @@ def review_file_address(run: str, approval: str, number: int) -> str:
     return f"{approval_address(run, approval)}/files/{number}"
 
 
-def schedule_address(name: str) -> str:
-    """Return the address of the page of a schedule."""
-    return f"/schedules/{quote(name, safe='')}"
-
-
 def invocation_address(run: str, path: str, what: str = "invocations") -> str:
     """Return the address of a conversation; `what` is `live` for its news as they come, `entries` for new entries."""
     return f"{run_address(run)}/{what}/{quote(path)}"

@@ -40,6 +40,9 @@ class Ended:
 class Door(ABC):
     """A door in a process of its own, and a program that uses it."""
 
+    process_asks = True
+    """Whether what the program asks goes through that process."""
+
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.process: subprocess.Popen[str] | None = None

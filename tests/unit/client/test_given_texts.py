@@ -12,13 +12,11 @@ import pytest
 from llm_do_temporal.cli.options import read_json
 from llm_do_temporal.client.batches import items_of_lines
 from llm_do_temporal.client.given_texts import read_given
-from llm_do_temporal.client.rules.trial import policy_of_file
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.access import read_token_file
 
 READERS: list[Callable[[Path], object]] = [
     items_of_lines,
-    policy_of_file,
     read_token_file,
     lambda path: read_json(f"@{path}", "--input"),
 ]

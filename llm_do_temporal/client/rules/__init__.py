@@ -1,1 +1,0 @@
-"""Rules of a workshop, learned from past calls and tried on them."""

@@ -1,0 +1,1 @@
+"""Calls of past runs, as people decided about them."""
