@@ -1,1 +1,1 @@
-"""Policy tried out before it holds: past calls judged again, and the calls at the edge of what a rule lets pass."""
+"""Rules tried out before they hold: learned from past calls, which are judged again with the calls at their edge."""

@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Literal
 
+from llm_do_temporal.extensions.rules.policy.run_files import RunnableFiles, runs_at, runs_in, runs_of, written_by
 from llm_do_temporal.policy.files.protection import PATH_TOOLS, WRITING_TOOLS
 from llm_do_temporal.policy.kinds.generalisations import Generalisation, generalisations, paths_of
 from llm_do_temporal.policy.kinds.kind import (
@@ -23,7 +24,6 @@ from llm_do_temporal.policy.kinds.kind import (
     argv_of,
     callee_of,
 )
-from llm_do_temporal.policy.kinds.run_files import RunnableFiles, runs_at, runs_in, runs_of, written_by
 from llm_do_temporal.policy.shell import split_command
 
 MIN_RUNS = 3
