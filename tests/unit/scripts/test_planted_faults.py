@@ -37,7 +37,7 @@ def case(fault: Fault) -> Any:
     return pytest.param(fault, id=fault.name, marks=[pytest.mark.extension(found[1])] if found else [])
 
 
-@pytest.mark.parametrize("fault", map(case, FAULTS))
+@pytest.mark.parametrize("fault", [case(fault) for fault in FAULTS])
 def test_a_fault_has_one_place_and_tests_that_exist(fault: Fault) -> None:
     planted = with_fault((ROOT / fault.file).read_text(encoding="utf-8"), fault)
     compile(planted, fault.file, "exec")

@@ -16,12 +16,12 @@ async def test_an_approval_whose_call_was_not_carried_out_teaches_nothing(place:
     run, _ = await start_parked(place, write_call("/a.txt"), "Done.", toolsets=FILESYSTEM)
     if is_changed:
         args = {"path": "/b.txt", "content": "hi"}
-        await place.decide(run, "modify", id="a1", args=args)
+        await place.decide(run, "modify", id="a1", by="ann", args=args)
     else:
         place.write("a.txt", "somebody else's")
-        await place.decide(run, id="a1")
+        await place.decide(run, id="a1", by="ann")
     await place.pending(run, 1)
-    await place.decide(run, id="a2")
+    await place.decide(run, id="a2", by="ann")
     await place.client.result(run)
     past = await past_calls_of(run, read_chain(place.client.temporal, run, None, wait=False))
     first = CallAnswer.MODIFIED if is_changed else CallAnswer.NONE
