@@ -1,9 +1,9 @@
 """Takes capabilities out of a copy of the checkout, and shows that all the rest runs without them.
 
-Of each capability its folder goes, with the folders of its tests and of their support. Then all that is left is
-imported, the import contracts are looked at, the examples are checked, all tests are collected, and some are run: with
-all capabilities out those of the core and the front, else a run with an approval and one that delegates. Prints one
-line for each copy; exits 1 where something fails.
+Of each capability its folder goes, with those of its tests, of their support and of its measurements. Then all that is
+left is imported, the import contracts are looked at, and the examples are checked. With one capability out, a run with
+an approval and one that delegates are made; with all of them out, pages are generated anew, all tests are collected,
+and those of the core and the front are run. Prints one line for each copy; exits 1 where something fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEW_TESTS = (
     "tests/integration/test_approvals.py::test_a_changed_delegation_is_judged_again_from_the_start",
 )
 """Tests of a run with an approval, and of a delegation."""
-QUICK_TESTS = ("tests/unit", *FEW_TESTS)
+QUICK_TESTS = ("tests/unit/cli", "tests/unit/client", "tests/unit/ui", *FEW_TESTS)
 ALL_TESTS = ("tests/unit", "tests/replay", "tests/e2e", "tests/integration", "tests/security")
 _PAGES = ("command_line", "key_tables", "key_meanings", "wire", "errors", "python")
 _OF_ALL_FILES = "tests/unit/scripts/test_reference_coverage.py"
@@ -52,7 +52,11 @@ def extension_names(root: Path) -> list[str]:
 def take_out(folder: Path, names: Sequence[str]) -> None:
     """Take capabilities and their tests out of a copy, and their names out of its import contracts."""
     for name in names:
-        for path in (folder / EXTENSIONS / name, *folder.glob(f"tests/*/extensions/{name}")):
+        for path in (
+            folder / EXTENSIONS / name,
+            *folder.glob(f"tests/*/extensions/{name}"),
+            *folder.glob(f"benchmarks/{name}"),
+        ):
             shutil.rmtree(path)
     contracts = folder / ".importlinter"
     gone = tuple(f"{PACKAGE}.extensions.{name}" for name in names)
@@ -71,9 +75,10 @@ def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
     yield "imports", copy.python("-c", _IMPORT_ALL)
     yield "contracts", copy.run(str(Path(python).with_name("lint-imports")), "--no-cache", "--no-logo")
     yield "check", copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers")
-    for page in _PAGES:
-        yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
-    yield "collection", copy.python(*_PYTEST, "--collect-only", "tests")
+    if tests != FEW_TESTS:
+        for page in _PAGES:
+            yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
+        yield "collection", copy.python(*_PYTEST, "--collect-only", "tests")
     # Folders have settings of their own.
     for folder, group in groupby(tests, lambda test: test.split("/")[1]):
         yield f"tests of {folder}", copy.python(*_PYTEST, "-n", "2", f"--ignore={_OF_ALL_FILES}", *group)
