@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
@@ -42,6 +43,8 @@ for module in pkgutil.walk_packages({PACKAGE}.__path__, "{PACKAGE}."):
         importlib.import_module(module.name)
 """
 _END_CHARS = 4_000
+_JOBS = 2
+"""Copies that are tried at a time."""
 
 
 def extension_names(root: Path) -> list[str]:
@@ -80,8 +83,9 @@ def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
             yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
         yield "collection", copy.python(*_PYTEST, "--collect-only", "tests")
     # Folders have settings of their own.
+    jobs = "0" if tests == FEW_TESTS else "2"
     for folder, group in groupby(tests, lambda test: test.split("/")[1]):
-        yield f"tests of {folder}", copy.python(*_PYTEST, "-n", "2", f"--ignore={_OF_ALL_FILES}", *group)
+        yield f"tests of {folder}", copy.python(*_PYTEST, "-n", jobs, f"--ignore={_OF_ALL_FILES}", *group)
 
 
 def try_without(root: Path, names: Sequence[str], tests: Sequence[str]) -> bool:
@@ -111,12 +115,17 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     names = extension_names(root)
     if asked.only is not None and asked.only not in names:
         sys.exit(f"there is no extension '{asked.only}'; there are: {', '.join(names)}")
+    tries: list[tuple[Sequence[str], Sequence[str]]]
     if asked.each or asked.only is not None:
         tries = [([name], FEW_TESTS) for name in names if asked.only in (None, name)]
     else:
         tries = [(names, QUICK_TESTS if asked.quick else ALL_TESTS)]
-    failed = [names for names, tests in tries if not try_without(root, names, tests)]
-    return 1 if failed else 0
+
+    def is_fine(one: tuple[Sequence[str], Sequence[str]]) -> bool:
+        return try_without(root, *one)
+
+    with ThreadPoolExecutor(_JOBS) as jobs:
+        return 0 if all(list(jobs.map(is_fine, tries))) else 1
 
 
 if __name__ == "__main__":

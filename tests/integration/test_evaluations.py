@@ -10,7 +10,7 @@ from temporalio.client import WorkflowFailureError
 
 from llm_do_temporal.client.evaluations.experiments import find_experiment, list_experiments, read_listed
 from llm_do_temporal.errors import ModelFailed, UsageError
-from llm_do_temporal.testing import ScriptedModel, fails, scripted
+from llm_do_temporal.testing import ScriptedModel, call, fails, scripted
 from tests.support.evaluations.begun import evaluated
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -73,6 +73,30 @@ async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place:
     assert any("cleo" in words for words in more.differs)
     assert (len(model.requests), len(judge.requests)) == (12, 6)
     assert {result.origin for result in record.results if result.case != "cleo"} == {begun.workflow}
+
+
+@pytest.mark.parametrize(
+    ("call_", "toolsets"),
+    [
+        (write_call("/out.txt", "hello"), {"filesystem": {}}),
+        (call("edit_file", path="/old.txt", old_text="a", new_text="b"), {"filesystem": {}}),
+        (
+            call("shell", command="touch made.txt"),
+            {"shell": {"rules": [{"pattern": "touch", "approval_required": True}]}},
+        ),
+    ],
+    ids=["write", "edit", "command"],
+)
+async def test_a_change_in_the_layer_of_a_case_asks_no_question(
+    place: Place, call_: Any, toolsets: dict[str, Any]
+) -> None:
+    place.write("old.txt", "a")
+    place.worker("main", scripted(call_, "Done."), toolsets=toolsets)
+    cases = [{"name": "ada", "inputs": "go", "decide": [{"decision": "reject", "note": "no"}]}]
+    _, record = await evaluated(place, cases=cases, evaluators=[{"AskedFirst": {"tool": call_.tool}}])
+    (result,) = record.results
+    assert [(one.ran, one.decision) for one in result.facts.calls] == [(True, None)]
+    assert [score.value for score in result.scores.scores] == [False]
 
 
 async def test_an_error_is_no_score_and_a_retried_case_keeps_its_first_attempt(place: Place) -> None:

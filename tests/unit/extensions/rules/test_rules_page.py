@@ -170,3 +170,12 @@ async def test_what_cannot_be_shown_is_counted(folder: Path) -> None:
 async def test_a_strict_workshop_says_so(tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text("approvals: {mode: strict}\n")
     assert "The workshop's mode is strict" in (await opened(tmp_path, "/rules")).text
+
+
+@pytest.mark.parametrize(
+    "address", ["/static/rules/rules.css", "/static/rules/../rules/page.py", "/static/rules/%2e%2e/page.py"]
+)
+async def test_files_of_the_page_are_served_and_no_other_of_its_folder(folder: Path, address: str) -> None:
+    page = await opened(folder, "/rules")
+    assert '<link rel="stylesheet" href="/static/rules/rules.css">' in page.html
+    assert (await opened(folder, address)).status == (200 if address.endswith("rules.css") else 404)
