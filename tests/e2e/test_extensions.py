@@ -8,12 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.support.people.desk import Desk
+from tests.support.people.office import link_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extensions.md").read_text()
 (CODE,) = re.findall(r"^```python\n# llm_do_words.py\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+(PAGES,) = re.findall(r"^```python\n# llm_do_words/__init__.py\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+(TEMPLATE,) = re.findall(r"^```html\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 (ENTRY,) = re.findall(r"^```toml\n\[project.entry-points.\"(.*?)\"\]\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +47,25 @@ def test_the_extension_of_the_page_is_a_command_of_the_program(shop: Desk, tmp_p
     counted = program(environment, "words", "greeting", "--workshop", str(shop.workshop))
     assert (counted.stderr, counted.returncode) == ("", 0)
     assert int(counted.stdout) == len(shop.type("result", "greeting").stdout.split())
+
+
+def test_the_page_of_an_extension_is_one_of_the_web_page(shop: Desk, tmp_path: Path) -> None:
+    shop.type("start", "greeter", "Ada", "--model", "offline:echo", "--id", "greeted")
+    variables = installed(tmp_path, "")
+    (tmp_path / "llm_do_words.py").unlink()
+    (tmp_path / "llm_do_words" / "templates").mkdir(parents=True)
+    (tmp_path / "llm_do_words" / "__init__.py").write_text(PAGES)
+    (tmp_path / "llm_do_words" / "templates" / "words.html").write_text(TEMPLATE)
+    shop.environment["PYTHONPATH"] = variables["PYTHONPATH"]
+    link = link_of(shop.begin("ui", "--port", "0"))
+    words = len(shop.type("result", "greeted").stdout.split())
+    base = link.partition("/?")[0]
+    assert httpx2.get(f"{base}/words/greeted").status_code == 401
+    with httpx2.Client(base_url=base, headers={"sec-fetch-site": "none"}, follow_redirects=True) as visitor:
+        assert '<a href="/words"' in visitor.get(link).text
+        shown = visitor.get("/words/greeted")
+    assert shown.status_code == 200
+    assert f"<h1>greeted</h1><p>{words} words</p>" in shown.text
 
 
 @pytest.mark.parametrize(
