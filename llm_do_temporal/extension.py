@@ -124,7 +124,7 @@ def _loaded(entry: EntryPoint) -> Extension:
     except Exception as error:
         wrong = f"extension '{entry.name}' cannot be loaded: {type(error).__name__}: {error}"
         raise UsageError(wrong, next_step=next_step) from error
-    if not isinstance(extension, Extension) or extension.name != entry.name:
+    if not isinstance(extension, Extension) or getattr(extension, "name", "") != entry.name:
         raise UsageError(
             f"extension '{entry.name}' names no Extension with that name: {entry.value}", next_step=next_step
         )

@@ -5,6 +5,7 @@ Owns the list of commands. Each is a function of a module in `commands`; `comple
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Literal
 
@@ -41,7 +42,7 @@ from llm_do_temporal.cli.commands.watch import result, watch
 from llm_do_temporal.cli.commands.workshop import init
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.extension import Command, CommandGroup, installed
+from llm_do_temporal.extension import Command, CommandGroup, Extension, installed
 
 app = App(
     name=PROGRAM,
@@ -231,7 +232,7 @@ def all_commands() -> dict[str, Command]:
     """
     commands = {command.name: command for command in _COMMANDS}
     for extension in installed():
-        for command in extension.commands():
+        for command in _commands_of(extension):
             if command.name in commands:
                 raise UsageError(
                     f"extension '{extension.name}' has a command '{command.name}', which there is already",
@@ -239,6 +240,16 @@ def all_commands() -> dict[str, Command]:
                 )
             commands[command.name] = command
     return commands
+
+
+def _commands_of(extension: Extension) -> Sequence[Command]:
+    try:
+        return extension.commands()
+    except Exception as error:
+        raise UsageError(
+            f"the commands of extension '{extension.name}' cannot be loaded: {type(error).__name__}: {error}",
+            next_step="Mend its package, or uninstall it.",
+        ) from error
 
 
 COMMANDS = all_commands()

@@ -74,6 +74,12 @@ def test_the_page_of_an_extension_is_one_of_the_web_page(shop: Desk, tmp_path: P
         ("EXTENSION = (", "", "extension 'words' cannot be loaded: SyntaxError"),
         ("import no_such_module", "", "extension 'words' cannot be loaded: ModuleNotFoundError"),
         ("EXTENSION = object()", "", "extension 'words' names no Extension with that name: llm_do_words:EXTENSION"),
+        (CODE.replace('    name = "words"\n', ""), "", "extension 'words' names no Extension with that name"),
+        (
+            CODE.replace("        return (", "        import no_such_module\n        return ("),
+            "",
+            "the commands of extension 'words' cannot be loaded: ModuleNotFoundError",
+        ),
         (CODE, "other = llm_do_words:EXTENSION", "extension 'other' names no Extension with that name"),
         (CODE.replace('"words", words', '"start", words'), "", "has a command 'start', which there is already"),
         (
