@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "llm_do_temporal"
-RUN_SECONDS = 1_800
-"""Longest time of one process, for a change that pytest itself does not survive."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +22,9 @@ class Done:
 
 class Checkout:
     """Copy of the checkout in a folder of its own, with Python of the environment that this process is in."""
+
+    run_seconds = 1_800
+    """Longest time of one process, for a change that pytest itself does not survive."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         """Copy the files of `root` that git has or would take, as they are now, to `folder`."""
@@ -49,7 +50,7 @@ class Checkout:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=RUN_SECONDS,
+            timeout=self.run_seconds,
         )
         return Done(done.returncode, done.stdout)
 

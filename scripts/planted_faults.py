@@ -70,6 +70,8 @@ class Finding:
 class FaultyCheckout(Checkout):
     """Copy of the checkout in which faults are planted."""
 
+    run_seconds = 600
+
     def try_tests(self, tests: Sequence[str]) -> Done:
         """Run tests in the copy. Raises subprocess.TimeoutExpired."""
         return self.python(*_PYTEST, *_QUICK_TESTS, *tests)

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
+from scripts.check_docs import TABLES_SCRIPT, WRITTEN
 from scripts.checkout import PACKAGE, Checkout, Done
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,6 @@ FEW_TESTS = (
 """Tests of a run with an approval, and of a delegation."""
 QUICK_TESTS = ("tests/unit/cli", "tests/unit/client", "tests/unit/ui", *FEW_TESTS)
 ALL_TESTS = ("tests/unit", "tests/replay", "tests/e2e", "tests/integration", "tests/security")
-_PAGES = ("command_line", "key_tables", "key_meanings", "wire", "errors", "python")
 _OF_ALL_FILES = "tests/unit/scripts/test_reference_coverage.py"
 """Tests about a table in which tests of all capabilities stand."""
 _PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not thorough")
@@ -79,8 +79,8 @@ def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
     yield "contracts", copy.run(str(Path(python).with_name("lint-imports")), "--no-cache", "--no-logo")
     yield "check", copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers")
     if tests != FEW_TESTS:
-        for page in _PAGES:
-            yield f"page {page}", copy.python("-m", f"scripts.pages.{page}")
+        for script in (TABLES_SCRIPT, *WRITTEN.values()):
+            yield script, copy.python("-m", f"scripts.{script.replace('/', '.')}")
         yield "collection", copy.python(*_PYTEST, "--collect-only", "tests")
     # Folders have settings of their own.
     jobs = "0" if tests == FEW_TESTS else "2"

@@ -172,11 +172,8 @@ def _linked(name: str, subject: str) -> Markup:
     """Return a name as a link to the page of an extension about it; the name alone where no extension has one."""
     addresses = (extension.addresses().get(subject) for extension in installed())
     address = next((one for one in addresses if one is not None), None)
-    return (
-        visible_line(name)
-        if address is None
-        else Markup('<a href="{}">{}</a>').format(address(name), visible_line(name))
-    )
+    shown = visible_line(name)
+    return shown if address is None else Markup('<a href="{}">{}</a>').format(address(name), shown)
 
 
 def _templates_of_extensions() -> dict[str, BaseLoader]:
