@@ -88,6 +88,23 @@ class Extension:
         """Return functions that make the address of a page from a name, by what is named: `schedule`."""
         return {}
 
+    def routers(self) -> Sequence[Any]:
+        """Return routers of FastAPI with its operations of the HTTP API."""
+        return ()
+
+    def workflows(self) -> Sequence[type]:
+        """Return its workflow classes, which every service that runs workflows registers."""
+        return ()
+
+    def activity_refs(self) -> Sequence[Any]:
+        """Return the ActivityRef of each of its activities. They need the files of the workshop, and go to the task
+        queue of these."""
+        return ()
+
+    def activities(self, host: Any) -> Sequence[Callable[..., Any]]:
+        """Return its activities, bound to what they need: `host` is the ServiceHost of a service with files."""
+        return ()
+
     def folder(self, name: str) -> Path | None:
         """Return the folder with this name beside the extension; None where there is none."""
         file = sys.modules[type(self).__module__].__file__

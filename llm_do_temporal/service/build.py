@@ -51,6 +51,7 @@ from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
@@ -114,6 +115,17 @@ _SEARCH_ATTRIBUTES = {
     PENDING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_INT,
     WORKER_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
 }
+
+
+@dataclass(frozen=True)
+class ServiceHost:
+    """What the activities of a capability may use of the service that runs them."""
+
+    workshop: Path
+    blobs: BlobStore
+    client: Client
+    isolation: Isolation
+    """Wanted isolation of commands."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +217,7 @@ def build_worker(
             Worker(
                 client,
                 task_queue=one.task_queue,
-                workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation] if "workflows" in one.roles else [],
+                workflows=_workflows() if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in by_role[role]],
                 nexus_service_handlers=list(chosen.nexus_handlers) if "workflows" in one.roles else [],
                 plugins=[PydanticAIPlugin(), *([agent] if "models" in one.roles else [])],
@@ -234,6 +246,12 @@ def build_worker(
     return workers
 
 
+def _workflows() -> list[type]:
+    """Return all workflow classes, those of capabilities behind those of the product."""
+    own: list[type] = [LlmDoRun, LlmDoWorker, LlmDoEvaluation]
+    return own + [one for extension in installed() for one in extension.workflows()]
+
+
 def _with_blobs(client: Client, workshop: Path) -> tuple[Client, BlobStore]:
     """Return the connection as services have it, and the workshop's blobs, to which its big values go."""
     client = _with_quick_converter(client)
@@ -250,7 +268,8 @@ def activities_by_role(
 
     Without files, a process with workflows has stand-ins for all activities that need them.
     """
-    absent = [] if has_files else [stand_in(activity) for activity in FILE_ACTIVITIES]
+    refs = (*FILE_ACTIVITIES, *(ref for extension in installed() for ref in extension.activity_refs()))
+    absent = [] if has_files else [stand_in(activity) for activity in refs]
     return {
         "workflows": [conversations.keep_conversation, record_at_desk, notify, *absent],
         "models": [],
@@ -286,6 +305,7 @@ def file_activities(
     external = ExternalActivities(workshop, client)
     reviews = ReviewActivities(workshop, blobs)
     evaluations = EvaluationActivities(workshop, blobs, _case_reader(client, blobs))
+    host = ServiceHost(workshop, blobs, client, isolation)
     return [
         definitions.load_run,
         definitions.load_worker,
@@ -319,6 +339,7 @@ def file_activities(
         evaluations.score_case,
         evaluations.judge_case,
         evaluations.collect_results,
+        *(one for extension in installed() for one in extension.activities(host)),
     ]
 
 
@@ -361,7 +382,7 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     if workshop is not None:
         converter = keeping_big_payloads(converter, workshop_blobs(workshop, ring))
     return Replayer(
-        workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation],
+        workflows=_workflows(),
         plugins=[PydanticAIPlugin()],
         interceptors=[TaskQueueInterceptor()],
         workflow_runner=WorkflowRunner(),
