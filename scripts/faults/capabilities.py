@@ -124,10 +124,10 @@ CAPABILITIES = (
     ),
     Fault(
         "editors-rename-takes-a-name-that-is-there",
-        "llm_do_temporal/definitions/language/rename.py",
+        "llm_do_temporal/extensions/lsp/rename.py",
         "if new in known_names(root=root, shipped=SHIPPED):",
         "if new == worker:",
-        ("tests/unit/definitions/test_worker_rename.py",),
+        ("tests/unit/extensions/lsp/test_worker_rename.py",),
     ),
     Fault(
         "importers-reader-may-write",

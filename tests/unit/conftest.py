@@ -1,4 +1,4 @@
-"""A workshop, opened both ways there are."""
+"""Workshops for tests of one module."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from llm_do_temporal.sandbox.safe_open import OpenBelow, best_way_to_open, open_by_component
 from tests.support.servers.authorities import trust_nobody
 from tests.support.workshops.file_tree import Files
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 trust_nobody()
 
@@ -32,3 +33,10 @@ def outside(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "secret.txt").write_text("secret")
     return folder
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> WorkshopFolder:
+    root = tmp_path / "workshop"
+    root.mkdir()
+    return WorkshopFolder(root)

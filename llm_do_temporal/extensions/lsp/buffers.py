@@ -12,8 +12,8 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
 
-from llm_do_temporal.definitions.language.edited_file import EditedFile, edited_file
-from llm_do_temporal.definitions.yaml.edits import TextPlace
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, edited_file
+from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
 
 _UNITS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 """Bytes of a code unit of each encoding."""

@@ -10,16 +10,16 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from llm_do_temporal.definitions.language.completions import Offer, complete
-from llm_do_temporal.definitions.language.edited_file import EditedFile, held_bytes
-from llm_do_temporal.definitions.language.hovers import explain
-from llm_do_temporal.definitions.language.mentions import references_to, target_at, worker_at
-from llm_do_temporal.definitions.language.names import WorkshopNames
-from llm_do_temporal.definitions.language.rename import NameEdit, WorkerRename, plan_rename
-from llm_do_temporal.definitions.yaml.edits import Span, TextPlace
 from llm_do_temporal.definitions.yaml.text_files import unsaved
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.lsp.buffers import Buffers, place_at, position_of, uri_of
+from llm_do_temporal.extensions.lsp.completions import Offer, complete
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, held_bytes
+from llm_do_temporal.extensions.lsp.hovers import explain
+from llm_do_temporal.extensions.lsp.mentions import references_to, target_at, worker_at
+from llm_do_temporal.extensions.lsp.names import WorkshopNames
+from llm_do_temporal.extensions.lsp.rename import NameEdit, WorkerRename, plan_rename
+from llm_do_temporal.extensions.lsp.yaml_places import Span, TextPlace
 
 _KINDS = {
     "key": types.CompletionItemKind.Property,

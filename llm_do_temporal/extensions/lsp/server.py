@@ -1,4 +1,4 @@
-"""Language server for files of definitions: a thin translation of the protocol to what `definitions.language` knows.
+"""Language server for files of definitions: messages of the protocol, and when workshops are checked.
 
 It runs no Python of a workshop, needs no key, no network and no Temporal server, and writes no file. Messages have
 bounds, and a mistake of one ends nothing. Workshops are checked soon after the last keystroke, one at a time.
@@ -22,10 +22,10 @@ from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from llm_do_temporal.definitions.language.edited_file import find_problems, saved_lines
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
 from llm_do_temporal.definitions.yaml.documents import Problem
 from llm_do_temporal.extensions.lsp.buffers import Buffers, OpenFile, whole_line
+from llm_do_temporal.extensions.lsp.edited_file import find_problems, saved_lines
 from llm_do_temporal.extensions.lsp.features import Features
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024

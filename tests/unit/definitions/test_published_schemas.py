@@ -1,4 +1,4 @@
-"""Schemas for editors: every key is in them with its meaning, in completion too, and they accept what check accepts."""
+"""Schemas for editors: every key is in them with its meaning, and they accept what check accepts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,22 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
-from llm_do_temporal.definitions.language.completions import keys_at
-from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, edited_file
 from llm_do_temporal.definitions.schemas.published import SchemaName, key_meanings, published_json, published_schema
 from llm_do_temporal.definitions.starter import make_workshop, modeline
-from llm_do_temporal.definitions.workers.worker_file import parse_worker
+from llm_do_temporal.definitions.workers.places import WorkerPlace
+from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from scripts.pages.key_meanings import models
 
 ROOT = Path(__file__).parents[3]
 NAMES: tuple[SchemaName, ...] = ("worker", "workshop", "eval")
-KINDS: dict[FileKind, SchemaName] = {"worker": "worker", "workshop": "workshop", "evaluation": "eval"}
 SHIPPED = [
     path
     for folder in ("workers", "tests/support/relay", "tests/support/exam")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix == ".worker" or path.name == "workshop.yaml" or path.name.endswith(".eval.yaml")
 ]
-
-
-def shipped(path: Path) -> EditedFile:
-    file = edited_file(path, path.read_text("utf-8"))
-    assert file is not None
-    return file
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,10 +37,11 @@ def test_each_is_a_schema(name: SchemaName) -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_what_check_accepts_fits(path: Path) -> None:
-    file = shipped(path)
-    document, problems = parse_yaml(file.front, file=file.label)
+    text = path.read_text("utf-8")
+    name: SchemaName = "worker" if path.suffix == ".worker" else "workshop" if path.stem == "workshop" else "eval"
+    document, problems = parse_yaml(split_front_matter(text)[0] if name == "worker" else text, file=path.name)
     assert problems == []
-    errors = jsonschema.Draft202012Validator(published_schema(KINDS[file.kind])).iter_errors(document.value)
+    errors = jsonschema.Draft202012Validator(published_schema(name)).iter_errors(document.value)
     assert [error.message for error in errors] == []
 
 
@@ -80,35 +72,6 @@ def test_every_key_of_a_schema_has_a_meaning(name: SchemaName) -> None:
     assert list(nameless(published_schema(name))) == []
 
 
-@pytest.mark.parametrize(("kind", "model"), [("worker", WorkerFile), ("workshop", WorkshopConfig)])
-def test_completion_has_every_key(kind: FileKind, model: Any) -> None:
-    assert set(keys_at(kind, ())) == set(model.model_fields)
-    assert all(one.meaning for one in keys_at(kind, ()).values())
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "key"),
-    [
-        ("worker", ("toolsets",), "shell"),
-        ("worker", ("toolsets", "delegation"), "allow_workers"),
-        ("worker", ("toolsets", "custom", "shout"), "pre_approved"),
-        ("worker", ("toolsets", "mcp", "notes"), "headers_env"),
-        ("worker", ("toolsets", "shell", "rules", 3), "pattern"),
-        ("worker", ("server_side_tools", 0), "max_uses"),
-        ("workshop", ("approvals", "rules", "worker.call"), "quorum"),
-        ("workshop", ("models", "fast"), "base_url"),
-        ("workshop", ("models", "fast", "price"), "cache_read"),
-        ("workshop", ("creation_defaults", "toolsets", "shell"), "network"),
-        ("workshop", ("notify", 0), "secret_env"),
-        ("evaluation", ("cases", 0, "decide", 1), "times"),
-        ("evaluation", ("evaluators", 0, "Called"), "at_most"),
-        ("evaluation", ("judge",), "scores"),
-    ],
-)
-def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | int, ...], key: str) -> None:
-    assert keys_at(kind, path)[key].meaning
-
-
 @pytest.mark.parametrize(
     "front",
     [
@@ -122,12 +85,10 @@ def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | i
     ],
 )
 def test_a_worker_that_the_reader_takes_fits(tmp_path: Path, front: str) -> None:
-    file = edited_file(tmp_path / "a.worker", f"{front}\n---\nRead.\n")
-    assert file is not None
-    assert [
-        one for one in parse_worker(file.text, file.worker_place, sha256="").problems if one.severity == "error"
-    ] == []
-    value = parse_yaml(file.front, file="a")[0].value
+    place = WorkerPlace("a", tmp_path / "a.worker", tmp_path)
+    problems = parse_worker(f"{front}\n---\nRead.\n", place, sha256="").problems
+    assert [one for one in problems if one.severity == "error"] == []
+    value = parse_yaml(front, file="a")[0].value
     assert jsonschema.Draft202012Validator(published_schema("worker")).is_valid(value)
 
 

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from llm_do_temporal.definitions.language.edited_file import saved_lines
+from llm_do_temporal.extensions.lsp.edited_file import saved_lines
 from tests.support.extensions.lsp.editor import COMMAND, Editor, editor
 from tests.support.patience import PATIENCE_SECONDS
 

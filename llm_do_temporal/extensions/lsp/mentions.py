@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
-from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, plain_lines
-from llm_do_temporal.definitions.language.names import PythonName, WorkshopNames, name_kind
 from llm_do_temporal.definitions.registry.templates import named_templates
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, known_names, named_worker, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.edits import Span, TextPlace
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind, plain_lines
+from llm_do_temporal.extensions.lsp.names import PythonName, WorkshopNames, name_kind
+from llm_do_temporal.extensions.lsp.yaml_places import Span, TextPlace
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _CALLS = frozenset(

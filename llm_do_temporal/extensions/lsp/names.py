@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 from llm_do_temporal.definitions.keys.toolsets import CustomOptions, DelegationOptions
-from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
 from llm_do_temporal.definitions.models import listed_models
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.registry.registry import Registry
@@ -21,9 +20,10 @@ from llm_do_temporal.definitions.workers.places import tools_files
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
 from llm_do_temporal.definitions.yaml.documents import KeyPath
-from llm_do_temporal.definitions.yaml.edits import Role
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind
+from llm_do_temporal.extensions.lsp.yaml_places import Role
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models import OFFLINE_MODELS, OFFLINE_PROVIDER, PROVIDERS
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from llm_do_temporal.definitions.language.edited_file import MAX_LIVE_CHARS, EditedFile, FileKind
-from llm_do_temporal.definitions.language.names import ANY, NameKind, WorkshopNames, name_kind
 from llm_do_temporal.definitions.schemas.published import Schema, SchemaName, published_schema
 from llm_do_temporal.definitions.workers.places import named_worker
 from llm_do_temporal.definitions.workers.worker_file import SEPARATOR
 from llm_do_temporal.definitions.yaml.documents import KeyPath
-from llm_do_temporal.definitions.yaml.edits import Cursor, TextPlace, cursor_at
+from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, EditedFile, FileKind
+from llm_do_temporal.extensions.lsp.names import ANY, NameKind, WorkshopNames, name_kind
+from llm_do_temporal.extensions.lsp.yaml_places import Cursor, TextPlace, cursor_at
 
 _NAMES: dict[FileKind, SchemaName] = {"worker": "worker", "workshop": "workshop", "evaluation": "eval"}
 _REFERENCE = "#/"

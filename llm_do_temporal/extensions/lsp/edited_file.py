@@ -22,9 +22,9 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.yaml.documents import Problem
-from llm_do_temporal.definitions.yaml.edits import Offsets, Span, TextPlace, spans
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode, read_bytes, unsaved
 from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.extensions.lsp.yaml_places import Offsets, Span, TextPlace, spans
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
 
 FileKind = Literal["worker", "workshop", "evaluation"]

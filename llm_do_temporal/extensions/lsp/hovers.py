@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from llm_do_temporal.definitions.check import own_tree
 from llm_do_temporal.definitions.keys.toolsets import DelegationOptions
-from llm_do_temporal.definitions.language.completions import key_at
-from llm_do_temporal.definitions.language.edited_file import EditedFile
-from llm_do_temporal.definitions.language.names import WorkshopNames, name_kind
 from llm_do_temporal.definitions.workers.places import named_worker
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.workshop import Workshop
-from llm_do_temporal.definitions.yaml.edits import Span, TextPlace
 from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.extensions.lsp.completions import key_at
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile
+from llm_do_temporal.extensions.lsp.names import WorkshopNames, name_kind
+from llm_do_temporal.extensions.lsp.yaml_places import Span, TextPlace
 from llm_do_temporal.policy.approvals import Judgement, Ruling, decide, ruling_of
 from llm_do_temporal.policy.external import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

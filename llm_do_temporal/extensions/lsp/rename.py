@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
-from llm_do_temporal.definitions.language.mentions import Mention, mentions_of, workshop_files
-from llm_do_temporal.definitions.language.names import name_kind
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.workers.places import SHIPPED, SUFFIXES, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.edits import TextPlace
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError, UsageError
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind
+from llm_do_temporal.extensions.lsp.mentions import Mention, mentions_of, workshop_files
+from llm_do_temporal.extensions.lsp.names import name_kind
+from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
 from llm_do_temporal.policy.delegation import check_name
 
 _DISTINCT = re.compile(r"[_\d-]")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions.language.completions import complete
-from llm_do_temporal.definitions.language.edited_file import MAX_LIVE_CHARS, edited_file
-from llm_do_temporal.definitions.language.names import WorkshopNames
-from llm_do_temporal.definitions.yaml.edits import TextPlace
+from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
+from llm_do_temporal.extensions.lsp.completions import complete, keys_at
+from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, FileKind, edited_file
+from llm_do_temporal.extensions.lsp.names import WorkshopNames
+from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
 
 DELEGATION = ["enabled", "allow_workers", "worker_create", "templates"]
 
@@ -72,3 +74,32 @@ def test_nothing_is_offered_in_a_text_that_is_too_long_to_look_at(shop: Path) ->
     long = f"description: {'x' * MAX_LIVE_CHARS}\n"
     assert offered(shop, "workers/editor.worker", f"{long}mod|") is None
     assert offered(shop, "workers/editor.worker", f"mod|\n---\n{long}") is not None
+
+
+@pytest.mark.parametrize(("kind", "model"), [("worker", WorkerFile), ("workshop", WorkshopConfig)])
+def test_completion_has_every_key(kind: FileKind, model: Any) -> None:
+    assert set(keys_at(kind, ())) == set(model.model_fields)
+    assert all(one.meaning for one in keys_at(kind, ()).values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "key"),
+    [
+        ("worker", ("toolsets",), "shell"),
+        ("worker", ("toolsets", "delegation"), "allow_workers"),
+        ("worker", ("toolsets", "custom", "shout"), "pre_approved"),
+        ("worker", ("toolsets", "mcp", "notes"), "headers_env"),
+        ("worker", ("toolsets", "shell", "rules", 3), "pattern"),
+        ("worker", ("server_side_tools", 0), "max_uses"),
+        ("workshop", ("approvals", "rules", "worker.call"), "quorum"),
+        ("workshop", ("models", "fast"), "base_url"),
+        ("workshop", ("models", "fast", "price"), "cache_read"),
+        ("workshop", ("creation_defaults", "toolsets", "shell"), "network"),
+        ("workshop", ("notify", 0), "secret_env"),
+        ("evaluation", ("cases", 0, "decide", 1), "times"),
+        ("evaluation", ("evaluators", 0, "Called"), "at_most"),
+        ("evaluation", ("judge",), "scores"),
+    ],
+)
+def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | int, ...], key: str) -> None:
+    assert keys_at(kind, path)[key].meaning

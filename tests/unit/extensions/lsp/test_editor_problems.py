@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.language.edited_file import edited_file, find_problems
 from llm_do_temporal.definitions.yaml.documents import Problem
+from llm_do_temporal.extensions.lsp.edited_file import edited_file, find_problems
 
 
 @pytest.fixture
