@@ -65,7 +65,7 @@ FEATURES = {
     "templates": "test_templates.py::test_the_configuration_of_the_reference_evaluates_a_deck",
     "tool-context": "test_tool_context.py::test_two_workers_run_side_by_side_and_a_write_asks",
     "typed-input": "test_typed_input.py::test_input_parts_make_the_prompt_and_attach_the_callers_files",
-    "undone": "test_undo.py::test_decisions_on_questions_of_others_are_held_and_let_go_too",
+    "undone": "test_undo.py::test_decisions_on_questions_of_others_are_held_taken_back_and_replaced_too",
     "unknown-outcome": "test_unknown_outcomes.py::test_a_person_is_asked_whether_to_run_it_again[approve]",
     "worker-create": "test_worker_creation.py::test_a_worker_is_made_and_called_in_the_same_run",
 }

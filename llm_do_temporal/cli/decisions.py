@@ -34,7 +34,6 @@ _WORDS = {
     Fate.UNKNOWN: "unknown, the connection was lost",
     Fate.AGAIN: "not carried out and asked again",
 }
-_VERBS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject"}
 
 
 async def decide_several(location: Location, run: str | None, several: Several, decision: Decision) -> int:
@@ -57,7 +56,8 @@ async def decide_several(location: Location, run: str | None, several: Several, 
             say("nothing of it waits for approval")
             return 0
         say("\n".join(all_lines(groups, width_of(sys.stderr))))
-        if not several.yes and not await _is_meant(f"{_VERBS[decision.decision]} {_these(len(questions))}"):
+        verb = "reject" if decision.decision is DecisionKind.REJECT else "approve"
+        if not several.yes and not await _is_meant(f"{verb} {_these(len(questions))}"):
             say("nothing was decided")
             return 1
         outcomes = await with_asked_again(session.client, await session.client.decide_many(questions, decision))

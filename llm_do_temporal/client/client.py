@@ -44,12 +44,11 @@ from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, read_memo
 from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
+from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
     DECIDE_UPDATE,
     DESK_QUERY,
-    EFFECT_UPDATE,
     PENDING_ATTRIBUTE,
     REVOKE_GRANT_SIGNAL,
     RUN_MEMO,
@@ -57,8 +56,6 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     TASK_QUEUE,
     TASK_TIMEOUT,
-    UNDO_SIGNAL,
-    UNDO_UPDATE,
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.batches import ItemCounts
@@ -312,7 +309,8 @@ class LlmDoClient:
         For one without an id the run's history is read for the question that waits; where none or several do, it is
         refused. Raises UsageError where the history needs values that are out of reach here.
 
-        One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect.
+        One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect. Until then its
+        author can send another one in its place; one whose `decision` is None takes it back.
 
         It reaches the run that is read here, and no later one with its id. `is_sent_only`: no answer is waited for."""
         info, listed = await self._read(run)
@@ -341,25 +339,10 @@ class LlmDoClient:
             raise await self._too_late(run, None)
         return only_meant(waiting, decision.digest)
 
-    async def undo(self, run: str, undo: UndoInput) -> Approval | None:
-        """Take back a decision that has not taken effect, and return its question, which is open again.
-
-        None: it was sent, but no worker service answered yet. Raises DecisionRefused where that is too late, or
-        somebody else has decided."""
-        info, _ = await self._read(run)
-        return await self._tell(info, undo, update=UNDO_UPDATE, signal=UNDO_SIGNAL)
-
-    async def let_take_effect(self, run: str, undo: UndoInput) -> Approval | None:
-        """Let a held decision take effect at once; None: no worker service answered, and it takes effect in its time.
-
-        Raises DecisionRefused."""
-        info, _ = await self._read(run)
-        return await self._tell(info, undo, update=EFFECT_UPDATE)
-
     async def _tell(
         self,
         info: WorkflowExecutionInfo,
-        message: Decision | UndoInput | RevokeGrantInput,
+        message: Decision | RevokeGrantInput,
         *,
         update: str = "",
         signal: str = "",

@@ -40,7 +40,7 @@ from llm_do_temporal.errors import (
     UsageError,
     rebuild_error,
 )
-from llm_do_temporal.messages.approvals import Approval, Decision, RevokeGrantInput, UndoInput
+from llm_do_temporal.messages.approvals import Approval, Decision, RevokeGrantInput
 from llm_do_temporal.redaction.configured_keys import know_value, secrets_of
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
@@ -254,9 +254,7 @@ async def translated(run: str | None = None) -> AsyncGenerator[None]:
         raise ConnectionFailed(f"the Temporal server refused: {error}") from error
 
 
-async def update_read(
-    client: Client, read: WorkflowExecutionInfo, update: str, message: Decision | UndoInput
-) -> Approval | None:
+async def update_read(client: Client, read: WorkflowExecutionInfo, update: str, message: Decision) -> Approval | None:
     """Return the answer of the desk to an update; None where no worker service answers.
 
     Raises DecisionRefused, and UsageError where the run is no longer there.
@@ -278,7 +276,7 @@ async def update_read(
 
 
 async def signal_read(
-    client: Client, read: WorkflowExecutionInfo, signal: str, message: Decision | UndoInput | RevokeGrantInput
+    client: Client, read: WorkflowExecutionInfo, signal: str, message: Decision | RevokeGrantInput
 ) -> None:
     """Signal the run. Raises UsageError where it is no longer there.
 

@@ -21,7 +21,7 @@ from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_view import RUN_ENDS
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, UndoInput, Verdict
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Verdict
 from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
 from llm_do_temporal.policy.kinds.generalisations import kinds_of
 from llm_do_temporal.policy.kinds.kind import CallKind
@@ -48,10 +48,6 @@ class FrozenQuestion(NamedTuple):
     id: str
     digest: str
     """Digest of the question; empty if it has none."""
-
-    def undo(self, by: str) -> UndoInput:
-        """Return what takes back, or lets take effect, the decision of `by` on this question and on no other."""
-        return UndoInput(id=self.id, by=by, digest=self.digest or None)
 
 
 class Fate(StrEnum):
@@ -98,17 +94,6 @@ class QuestionOutcome:
         """Return the outcome as the command line prints it."""
         question = self.question
         return {"run": question.run, "id": question.id, "outcome": self.fate.value, "details": self.words}
-
-
-@dataclass(frozen=True)
-class UndoOutcome:
-    """Answer about a decision that somebody wanted to take back."""
-
-    question: FrozenQuestion
-    is_open: bool
-    """Whether the question is open again, or will be; else the decision stands."""
-    words: str
-    """The reason; empty where it was taken back at once."""
 
 
 def seconds_until(effect: datetime) -> int:
@@ -240,22 +225,6 @@ class _Watch:
             self._open.clear()
 
 
-async def undo_each(client: LlmDoClient, questions: Iterable[FrozenQuestion], by: str) -> list[UndoOutcome]:
-    """Take back the decision on each of these questions by itself, in their order. Raises ConnectionFailed."""
-    turn = asyncio.Semaphore(RUNS_AT_ONCE)
-
-    async def undo(question: FrozenQuestion) -> UndoOutcome:
-        async with turn:
-            try:
-                open_again = await client.undo(question.run, question.undo(by))
-            except (DecisionRefused, UsageError) as refused:
-                return UndoOutcome(question, is_open=False, words=refused.message)
-        words = "" if open_again is not None else "sent, but no worker service has answered yet"
-        return UndoOutcome(question, is_open=True, words=words)
-
-    return list(await asyncio.gather(*(undo(one) for one in dict.fromkeys(questions))))
-
-
 def counted(outcomes: Iterable[QuestionOutcome]) -> dict[Fate, int]:
     """Return the number of outcomes of each kind, in the order of the kinds; those that there are."""
     fates = [outcome.fate for outcome in outcomes]
@@ -294,6 +263,8 @@ class _Sender:
             self._silent.add(question.run)
             return QuestionOutcome(question, Fate.SENT, "")
         self._is_answered = True
+        if decision.decision is None:
+            return QuestionOutcome(question, Fate.TAKEN, "")
         return _taken(question, taken)
 
     async def _why(self, question: FrozenQuestion, refused: DecisionRefused) -> QuestionOutcome:
@@ -309,7 +280,7 @@ class _Sender:
 
 def _taken(question: FrozenQuestion, taken: Approval) -> QuestionOutcome:
     if taken.held is not None:
-        return QuestionOutcome(question, Fate.TAKEN, "", taken.held.until)
+        return QuestionOutcome(question, Fate.TAKEN, "", taken.held.effective_at)
     if taken.verdict is not None:
         return QuestionOutcome(question, Fate.TAKEN, "", is_compared=may_be_asked_again(taken))
     agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
@@ -325,7 +296,7 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
     if found.verdict is not None:
         return Fate.LATE, _who(found.verdict)
     if found.held is not None and not found.withdrawn:
-        return Fate.LATE, _who(found.held.vote)
+        return Fate.LATE, _who(found.held)
     if found.withdrawn:
         return Fate.GONE, "it needs no answer any more"
     if found.args != found.request.args:

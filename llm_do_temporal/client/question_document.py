@@ -21,7 +21,7 @@ from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.redaction.hidden_characters import shown_value
 
-Action = Literal["approve", "reject", "change", "remember", "grant", "undo"]
+Action = Literal["approve", "reject", "change", "remember", "grant"]
 State = Literal["open", "held", "decided", "withdrawn"]
 TITLE_CHARS = 160
 FILE_TEXTS = frozenset({"content", "old_text", "new_text"})
@@ -127,7 +127,7 @@ def document_of(question: Question, background: Background | None = None) -> Que
         background=background,
         title=question_title(question),
         state=_state_of(question),
-        answer=question.verdict or (question.held.vote if question.held and not question.withdrawn else None),
+        answer=question.verdict or (None if question.withdrawn else question.held),
         diff=diff,
         parts=() if request.review is not None else tuple(parts_of_call(request, question.args, diff)),
         facts=tuple(_facts(question)),
@@ -213,14 +213,12 @@ def _problems(question: Question) -> dict[Action, str]:
     by_itself = "a review is answered by itself" if request.review is not None else ""
     unchangeable = f"'{question.id}' cannot be changed, only approved or rejected"
     changed = "others have changed the arguments" if question.args != request.args else ""
-    is_held = question.held is not None and question.verdict is None and not question.withdrawn
     return {
         "approve": closed,
         "reject": closed,
         "change": closed or by_itself or (unchangeable if request.args_schema is None else ""),
         "remember": closed or by_itself,
         "grant": closed or by_itself or changed,
-        "undo": "" if is_held else "no decision waits to take effect",
     }
 
 

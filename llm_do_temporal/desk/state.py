@@ -1,8 +1,9 @@
 """The desk's book-keeping, as pure steps from one state to the next.
 
-Owns the questions and the decisions on them; grants and held decisions have modules of their own. Ids are given out
-in the order of the questions. The first decision on a question wins; a decision that cannot be taken raises
-DecisionRefused and changes nothing.
+Owns the questions and the decisions on them; grants have a module of their own. Ids are given out in the order of the
+questions. The first decision on a question wins; a decision that cannot be taken raises DecisionRefused and changes
+nothing. A decision that is held has won, and nothing acts on it yet: until it takes effect, its author can replace it
+or take it back. Where several must agree, votes count at once and the last one is held.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from llm_do_temporal.desk.grants import (
     with_grant,
     with_use,
 )
-from llm_do_temporal.desk.holds import check_shown, find_held, held, holding, in_effect, taken_back
 from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.desk.waits import waits_of
@@ -34,10 +34,10 @@ from llm_do_temporal.messages.approvals import (
     DeskState,
     IgnoredDecision,
     RequestApprovalInput,
-    UndoInput,
     Verdict,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.policy.approvals import person
 from llm_do_temporal.policy.budget import Dimension, described
 
 NOBODY_IN_TIME = "timeout"
@@ -152,14 +152,19 @@ def _open_question(state: DeskState, decision: Decision) -> Approval:
         raise DecisionRefused(already_decided_message(approval.id, approval.verdict))
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
-    if approval.held is not None:
-        vote, until = approval.held.vote, approval.held.until
+    held = approval.held
+    if held is not None and held.effective_at is not None and person(held.by) != person(decision.by):
+        until = held.effective_at.isoformat(timespec="seconds")
+        raise DecisionRefused(f"{already_decided_message(approval.id, held)}; it takes effect at {until}")
+    if decision.digest is not None and decision.digest != approval.request.digest:
         raise DecisionRefused(
-            f"approval '{approval.id}' was already decided: {vote.decision} by {vote.by or 'somebody'} "
-            f"at {vote.at.isoformat(timespec='seconds')}; it takes effect at {until.isoformat(timespec='seconds')}"
+            f"the decision is about something else than approval '{approval.id}': it names the digest "
+            f"{decision.digest[:80]!r}, and what is asked has '{approval.request.digest}'; look at the question again"
         )
-    check_shown(approval, decision.digest)
-    check_who(approval, decision, started_by=state.started_by)
+    if decision.decision is not None:
+        check_who(approval, decision, started_by=state.started_by)
+    elif held is None:
+        raise DecisionRefused(f"approval '{approval.id}' is not decided; there is nothing to take back")
     return approval
 
 
@@ -175,13 +180,16 @@ def with_decision(
     """Return the state with the decision taken, and the questions that it concerns.
 
     The first of these is the question it is about, which stays open where others must agree; the rest are those that
-    the decision answers too, because it is remembered or grants calls of their kind. A decision that is held concerns
-    its own question alone, and answers none. Raises DecisionRefused.
+    the decision answers too, because it is remembered or grants calls of their kind. A decision that is held, or takes
+    one back that is, concerns its own question alone. Raises DecisionRefused.
 
     The check of new arguments takes `steps`; None: those of one validation. `checked`: `find_question` has just checked
     them, and they are not checked a second time.
     """
     asked = _open_question(state, decision) if checked else find_question(state, decision, steps)
+    asked = asked.model_copy(update={"held": None})
+    if decision.decision is None:
+        return _replaced(state, (asked,)), [asked]
     vote = Verdict(
         decision=decision.decision,
         args=decision.args if decision.args is not None else asked.request.args,
@@ -196,23 +204,10 @@ def with_decision(
     )
     taken = with_vote(asked, vote)
     if decision.hold and taken.verdict is not None:
-        taken = held(asked, vote, until=now + timedelta(seconds=decision.hold))
+        vote = vote.model_copy(update={"effective_at": now + timedelta(seconds=decision.hold)})
+        taken = asked.model_copy(update={"held": vote})
         return _replaced(state, (taken,)), [taken]
     return _with_vote_in_effect(state, taken, now=now)
-
-
-def with_undo(state: DeskState, undo: UndoInput, *, now: datetime) -> tuple[DeskState, Approval]:
-    """Return the state with a held decision taken back, and its question, open again. Raises DecisionRefused."""
-    approval = taken_back(find_held(state, undo), now=now)
-    return _replaced(state, (approval,)), approval
-
-
-def with_effect(state: DeskState, undo: UndoInput, *, now: datetime) -> tuple[DeskState, list[Approval]]:
-    """Return the state with a held decision in effect before its time, and the questions that it answers.
-
-    Raises DecisionRefused.
-    """
-    return _with_vote_in_effect(state, in_effect(find_held(state, undo), now=now), now=now)
 
 
 def with_answer(state: DeskState, approval: Approval) -> DeskState:
@@ -228,7 +223,7 @@ def with_answer(state: DeskState, approval: Approval) -> DeskState:
 
 def with_all_withdrawn(state: DeskState) -> DeskState:
     """Return the state of a run that has ended: no question needs an answer any more."""
-    unanswered = (*pending(state), *holding(state))
+    unanswered = [approval for approval in state.approvals if approval.verdict is None]
     return _replaced(state, [approval.model_copy(update={"withdrawn": True}) for approval in unanswered])
 
 
@@ -237,8 +232,7 @@ def next_due(state: DeskState) -> datetime | None:
     moments = [
         moment for approval in pending(state) for moment in (approval.request.deadline, _reminder(approval)) if moment
     ]
-    moments += [approval.held.until for approval in holding(state) if approval.held]
-    return min(moments, default=None)
+    return min([*moments, *(moment for moment, _ in _held_until(state))], default=None)
 
 
 def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
@@ -248,9 +242,11 @@ def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approva
     passed, each of them rejected. A decision that is held was in time, whatever the deadline.
     """
     answered: list[Approval] = []
-    for approval in holding(state):
-        if approval.held and approval.held.until <= now:
-            state, further = _with_vote_in_effect(state, in_effect(approval, now=now), now=now)
+    for until, held in sorted(_held_until(state), key=lambda one: one[0]):
+        if held.held is not None and until <= now:
+            vote = held.held.model_copy(update={"effective_at": now})
+            taken = with_vote(held.model_copy(update={"held": None}), vote)
+            state, further = _with_vote_in_effect(state, taken, now=now)
             answered += further
 
     def at_this_time(approval: Approval) -> Approval:
@@ -266,6 +262,15 @@ def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approva
 
     approvals = tuple(at_this_time(approval) for approval in state.approvals)
     return state.model_copy(update={"approvals": approvals}), answered
+
+
+def _held_until(state: DeskState) -> list[tuple[datetime, Approval]]:
+    """Return the questions whose decision has not taken effect, each with the time at which it does."""
+    return [
+        (one.held.effective_at, one)
+        for one in state.approvals
+        if one.held is not None and one.held.effective_at is not None and not one.withdrawn
+    ]
 
 
 def _reminder(approval: Approval) -> datetime | None:

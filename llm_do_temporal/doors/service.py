@@ -36,7 +36,7 @@ from llm_do_temporal.doors.files import list_files, read_file, save_files
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, Start, Worker
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
-from llm_do_temporal.messages.approvals import UndoInput
+from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget import Limits
@@ -237,7 +237,7 @@ class DoorService:
         Raises DecisionRefused where that is too late, or somebody else has decided.
         """
         await self._asked_of(who, run, question)
-        await self.client.undo(run, UndoInput(id=question, by=who.name, digest=digest or None))
+        await self.client.decide(run, Decision(id=question, decision=None, by=who.name, digest=digest or None))
         return AskedQuestion.of(await self._question(run, question))
 
     async def cancel(self, who: Principal, run: str) -> Run:

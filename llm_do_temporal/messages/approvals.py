@@ -60,7 +60,8 @@ class Decision(Strict):
 
     id: str | None = None
     """Which approval, like `a3`; may be left out while exactly one is pending, or with `digest`."""
-    decision: DecisionKind
+    decision: DecisionKind | None
+    """None: takes back the sender's own decision, which has not taken effect; needs an `id`."""
     digest: str | None = None
     """Digest of the question that was shown; the decision is refused if the approval has another one."""
     args: dict[str, Any] | None = None
@@ -73,20 +74,9 @@ class Decision(Strict):
     grant: KindGrant | None = Field(default=None, exclude_if=is_none)
     """Further calls that an `approve` agrees to; None: none."""
     hold: int = Field(default=0, ge=0, le=MAX_UNDO_SECONDS, strict=True, exclude_if=is_zero)
-    """Seconds until the decision takes effect, in which whoever decided can take it back; 0: at once."""
+    """Seconds until the decision takes effect; until then its author replaces it by another one. 0: at once."""
     via: str = Field(default="", max_length=20, exclude_if=is_empty)
     """Protocol that carried the decision for whoever decides, like `mcp`; empty: none of the doors for programs."""
-
-
-class UndoInput(Strict):
-    """Payload of the signal `undo`, and of the updates `undo_now` and `effect_now`."""
-
-    id: str = Field(min_length=1)
-    """Approval whose decision has not taken effect."""
-    by: str = ""
-    """Name of the person who decided."""
-    digest: str | None = None
-    """Digest of the question that was shown; None: whichever has this id."""
 
 
 class RequestApprovalInput(Message):
@@ -267,25 +257,11 @@ class Verdict(Message):
     granted_by: str | None = Field(default=None, exclude_if=is_none)
     """Approval that a `grant` came from, or that a `script` repeats, like `RUN a3`; None: there is or was none."""
     effective_at: datetime | None = Field(default=None, exclude_if=is_none)
-    """Time at which the decision took effect, if it was held; None: at once."""
+    """Time at which the decision takes effect, or took it, if it was held; None: at once."""
     via: str = Field(default="", exclude_if=is_empty)
     """Protocol that carried a person's decision, like `mcp`; empty: none of the doors for programs."""
     approval: str = Field(default="", exclude=True)
     """Id of the approval that it answers, for the invocation that asked; empty anywhere else."""
-
-
-class HeldDecision(Message):
-    """Decision that takes effect at the time `until`: whoever decided can take it back until then."""
-
-    vote: Verdict
-    until: AwareDatetime
-
-
-class UndoneDecision(Message):
-    """Decision that was taken back before it took effect."""
-
-    vote: Verdict
-    at: AwareDatetime
 
 
 class DeliverDecisionInput(Message):
@@ -325,17 +301,10 @@ class Approval(Message):
     verdict: Verdict | None = None
     withdrawn: bool = False
     reminded_at: datetime | None = None
-    held: HeldDecision | None = Field(default=None, exclude_if=is_none)
-    """Decision that has not taken effect; None: there is none."""
-    undone: tuple[UndoneDecision, ...] = Field(default=(), exclude_if=is_empty)
-    """Decisions that were taken back, the newest KEPT_UNDONE."""
+    held: Verdict | None = Field(default=None, exclude_if=is_none)
+    """Decision that takes effect at its `effective_at`; until then its author can replace it. None: there is none."""
     again: str = Field(default="", exclude_if=is_empty)
     """Id of the approval that asks again because what this one agreed to was not carried out; empty: none does."""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a decision waits to take effect."""
-        return self.held is not None and not self.withdrawn
 
 
 class Grant(Message):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from llm_do_temporal.messages.approvals import (
     DeliverDecisionInput,
     DeliverVotesInput,
-    HeldDecision,
     IgnoredDecision,
     RequestApprovalInput,
+    Verdict,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
@@ -339,20 +339,13 @@ class PythonToolResult(Message):
     value: Json = None
 
 
-class HoldNews(Message):
-    """News of a decision that is held."""
+class HeldNews(Message):
+    """News of a decision that is held, or was taken back."""
 
     id: str
     """Id of the approval."""
-    held: HeldDecision
-
-
-class UndoNews(Message):
-    """News of a decision that was taken back."""
-
-    id: str
-    """Id of the approval."""
-    at: AwareDatetime
+    held: Verdict | None = None
+    """None: the decision was taken back, and the question is open again."""
 
 
 class DeskRecord(Message):
@@ -371,9 +364,7 @@ class DeskRecord(Message):
     """Answer of the desk."""
     voted: DeliverVotesInput | None = None
     """Votes so far on a question that several people must agree to."""
-    held: HoldNews | None = Field(default=None, exclude_if=is_none)
-    """Decision on a question of any invocation that was taken, and does not take effect yet."""
-    undone: UndoNews | None = Field(default=None, exclude_if=is_none)
-    """Question whose decision was taken back."""
+    held: HeldNews | None = Field(default=None, exclude_if=is_none)
+    """Decision on a question of any invocation that does not take effect yet, or was taken back."""
     ignored: IgnoredDecision | None = Field(default=None, exclude_if=is_none)
     """Signal from outside that could not be taken."""

@@ -100,7 +100,3 @@ NOTIFIED_SUMMARY_CHARS = 500
 """Longest summary of a call in a notification."""
 NOTIFIED_CONTENT_CHARS = 64_000
 """Longest content of a notification, as JSON; more is left out, and only its size is told."""
-
-# Decisions
-KEPT_UNDONE = 20
-"""Decisions that were taken back, of one question, kept in the desk's state."""

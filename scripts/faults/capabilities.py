@@ -166,9 +166,9 @@ CAPABILITIES = (
     ),
     Fault(
         "undo-of-somebody-elses-decision",
-        "llm_do_temporal/desk/holds.py",
-        "if person(by) != person(decided_by):",
-        "if not person(by):",
+        "llm_do_temporal/desk/state.py",
+        "and person(held.by) != person(decision.by):",
+        "and not person(decision.by):",
         ("tests/unit/desk/test_holds.py",),
     ),
     Fault(

@@ -27,7 +27,6 @@ from llm_do_temporal.messages.approvals import (
     DeskState,
     RequestApprovalInput,
     RevokeGrantInput,
-    UndoInput,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL
@@ -72,9 +71,6 @@ _RUN, _WORKER = base.RUN_WORKFLOW, base.WORKER_WORKFLOW
 HANDLERS = (
     Handler("update", base.DECIDE_UPDATE, _RUN, Decision, Approval, "people, with an answer"),
     Handler("signal", base.DECIDE_SIGNAL, _RUN, Decision, None, "people, without an answer"),
-    Handler("update", base.UNDO_UPDATE, _RUN, UndoInput, Approval, "people, with an answer"),
-    Handler("signal", base.UNDO_SIGNAL, _RUN, UndoInput, None, "people, without an answer"),
-    Handler("update", base.EFFECT_UPDATE, _RUN, UndoInput, Approval, "people, who do not wait for the end of a hold"),
     Handler("signal", base.REVOKE_GRANT_SIGNAL, _RUN, RevokeGrantInput, None, "people"),
     Handler("query", base.DESK_QUERY, _RUN, None, DeskState, "people and commands"),
     Handler(

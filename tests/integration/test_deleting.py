@@ -22,7 +22,7 @@ from llm_do_temporal.client.maintenance.delete import delete_run, open_parts, re
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.messages.approvals import Decision, UndoInput
+from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.experiments.forks import ForkIndex
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.storage.places import workshop_blobs
@@ -179,10 +179,9 @@ async def test_a_decision_for_a_deleted_run_does_not_count_in_one_with_its_id(pl
     await place.signal(run, {"id": shown.id, "decision": "approve", "digest": old})
     await place.pending_is(run, "a1")
     await place.decide(run, id=shown.id, digest=new, hold=60, by="ada")
-    for take in (place.client.undo, place.client.let_take_effect):
-        with pytest.raises(DecisionRefused, match="is about something else"):
-            await take(run, UndoInput(id=shown.id, by="ada", digest=old))
-    await place.client.let_take_effect(run, UndoInput(id=shown.id, by="ada", digest=new))
+    with pytest.raises(DecisionRefused, match="is about something else"):
+        await place.client.decide(run, Decision(id=shown.id, decision=None, by="ada", digest=old))
+    await place.decide(run, id=shown.id, digest=new, by="ada")
     assert (await place.client.result(run)).output == "Done."
 
 
@@ -293,8 +292,7 @@ async def test_a_decision_without_a_digest_reaches_the_run_that_was_read_and_no_
     for named, decision, sent_only in product(({"id": "a1"}, {}), ("approve", "reject"), (False, True)):
         given = Decision.model_validate({"decision": decision, "note": "no", **named})
         await refuses(partial(place.client.decide, run, given, is_sent_only=sent_only))
-    for take in (place.client.undo, place.client.let_take_effect):
-        await refuses(partial(take, run, UndoInput(id="a1", by="ada")))
+    await refuses(partial(place.client.decide, run, Decision(id="a1", decision=None, by="ada")))
     await place.pending_is(run, "a1")
     assert (await place.client.desk(run)).ignored == ()
     # Who types a plain signal decides about the run that has the id now.

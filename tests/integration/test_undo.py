@@ -1,4 +1,4 @@
-"""Decisions that are held before they take effect, on a real server: taken back, let go, and left to their time."""
+"""Decisions that are held before they take effect, on a real server: taken back, replaced, and left to their time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.client.record.facts import Story
 from llm_do_temporal.errors import DecisionRefused, RunCancelled
-from llm_do_temporal.messages.approvals import UndoInput
-from llm_do_temporal.messages.base import UNDO_SIGNAL, UNDO_UPDATE
+from llm_do_temporal.messages.approvals import Decision
+from llm_do_temporal.messages.base import DECIDE_SIGNAL, DECIDE_UPDATE
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import delegation_to, tool_results
@@ -21,11 +22,12 @@ from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 
 ADA: dict[str, Any] = {"by": "ada", "hold": 60}
-NONSENSE: list[tuple[Any, ...]] = [(), ({"id": "a1"}, {"id": "a1"}), (None,), ({},), ({"id": ""},), ({"idd": "a1"},)]
+UNDO = {"id": "a1", "decision": None, "by": "ada"}
+NONSENSE: list[tuple[Any, ...]] = [(), (UNDO, UNDO), (None,), ({},), ({"id": "a1"},), ({**UNDO, "idd": "a1"},)]
 
 
-def undo(approval: str = "a1", by: str = "ada") -> UndoInput:
-    return UndoInput(id=approval, by=by)
+def undo(approval: str = "a1", by: str = "ada") -> Decision:
+    return Decision(id=approval, decision=None, by=by)
 
 
 async def only(place: Place, run: str) -> Question:
@@ -44,21 +46,22 @@ async def test_a_decision_can_be_taken_back_and_another_one_taken(place: Place) 
     assert await place.client.approvals(run) == []
     with pytest.raises(DecisionRefused, match=r"already decided: approve by ada at .*; it takes effect at "):
         await place.decide(run, id="a1", by="bob")
-    with pytest.raises(DecisionRefused, match="decided by 'ada', who alone can take that back; not 'bob'"):
-        await place.client.undo(run, undo(by="bob"))
-    again = await place.client.undo(run, undo())
+    with pytest.raises(DecisionRefused, match=r"already decided: approve by ada at .*; it takes effect at "):
+        await place.client.decide(run, undo(by="bob"))
+    again = await place.client.decide(run, undo())
     assert again is not None
     await place.pending_is(run, "a1")
     with pytest.raises(DecisionRefused, match="is not decided; there is nothing to take back"):
-        await place.client.undo(run, undo())
+        await place.client.decide(run, undo())
     await place.decide(run, "reject", id="a1", note="rather not", by="bob")
     await place.client.result(run)
     assert not (place.folder / "a.txt").exists()
     assert tool_results(main, "write_file") == ["Rejected by bob: rather not"]
-    told = await only(place, run)
-    assert [one.vote.by for one in told.undone] == ["ada"]
+    story = Story(run)
+    await place.client.view(run, tap=story.take)
+    assert [(one.id, one.decision, one.by) for one in story.taken_back] == [("a1", "approve", "ada")]
     with pytest.raises(DecisionRefused, match="has ended"):
-        await place.client.undo(run, undo())
+        await place.client.decide(run, undo())
 
 
 async def test_a_decision_that_is_left_alone_takes_effect_by_itself(place: Place) -> None:
@@ -72,7 +75,7 @@ async def test_a_decision_that_is_left_alone_takes_effect_by_itself(place: Place
     assert verdict.effective_at > verdict.at
 
 
-async def test_decisions_on_questions_of_others_are_held_and_let_go_too(place: Place) -> None:
+async def test_decisions_on_questions_of_others_are_held_taken_back_and_replaced_too(place: Place) -> None:
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     place.worker("child", scripted([write_call("/1.txt"), write_call("/2.txt")], "Done."), toolsets=FILESYSTEM)
     place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
@@ -82,12 +85,14 @@ async def test_decisions_on_questions_of_others_are_held_and_let_go_too(place: P
     await place.decide(run, "reject", id=wanted["/2.txt"], note="no", **ADA)
     assert await place.client.approvals(run) == []
     assert {one.held is not None for one in await place.client.questions(run)} == {True}
-    for approval in ("a1", "a2"):
-        effect = await place.client.let_take_effect(run, undo(approval))
-        assert effect is not None
-        assert effect.verdict is not None
-        with pytest.raises(DecisionRefused, match=f"the decision on approval '{approval}' has taken effect at"):
-            await place.client.undo(run, undo(approval))
+    await place.client.decide(run, undo(wanted["/1.txt"]))
+    assert [one.id for one in await place.client.approvals(run)] == [wanted["/1.txt"]]
+    await place.decide(run, id=wanted["/1.txt"], by="bob")
+    replaced = await place.decide(run, "reject", id=wanted["/2.txt"], note="still no", by="ada")
+    assert replaced.verdict is not None
+    assert replaced.held is None
+    with pytest.raises(DecisionRefused, match="was already decided: reject by ada"):
+        await place.client.decide(run, undo(wanted["/2.txt"]))
     await place.client.result(run)
     assert [(place.folder / name).exists() for name in ("1.txt", "2.txt")] == [True, False]
 
@@ -109,15 +114,15 @@ async def test_nonsense_about_undo_is_refused_or_noted_and_the_run_goes_on(place
     await place.decide(run, id="a1", **ADA)
     handle = place.client.temporal.get_workflow_handle(run)
     for payload in NONSENSE:
-        await handle.signal(UNDO_SIGNAL, args=payload)
+        await handle.signal(DECIDE_SIGNAL, args=payload)
         with pytest.raises(WorkflowUpdateFailedError):
-            await handle.execute_update(UNDO_UPDATE, args=payload)
+            await handle.execute_update(DECIDE_UPDATE, args=payload)
     for hold in (10**9, -1, "10"):
         await place.signal(run, {"id": "a1", "decision": "approve", "hold": hold})
     ignored = (await place.client.desk(run)).ignored
     assert len(ignored) == len(NONSENSE) + 3
     assert all("malformed" in note.reason for note in ignored)
-    await handle.signal(UNDO_SIGNAL, {"id": "a1", "by": "ada"})
+    await handle.signal(DECIDE_SIGNAL, UNDO)
     await place.pending_is(run, "a1")
     await place.decide(run)
     assert (await place.client.result(run)).output == "Done."
@@ -136,7 +141,7 @@ async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, t
         await place.decide(run, id=wanted["/a.txt"], by="ada", hold=15)
     assert [one.held is not None for one in await place.client.questions(run)] == [True, True]
     assert not (place.folder / "a.txt").exists()
-    await place.client.temporal.get_workflow_handle(run).signal(UNDO_SIGNAL, undo(wanted["/b.txt"]))
+    await place.client.temporal.get_workflow_handle(run).signal(DECIDE_SIGNAL, undo(wanted["/b.txt"]))
     async with build_worker(server.client, place.folder, settings):
         await place.completed(run, "write /a.txt")
         await place.decide(run, "reject", id=wanted["/b.txt"], note="no")

@@ -265,10 +265,10 @@ async def undo(
         Id of the approval, like a3.
     """
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.messages.approvals import UndoInput
+    from llm_do_temporal.messages.approvals import Decision
 
     async with opened(location, "decision") as session:
-        again = await session.client.undo(run, UndoInput(id=approval, by=login_name()))
+        again = await session.client.decide(run, Decision(id=approval, decision=None, by=login_name()))
     if again is None:
         say(f"sent to run {run}, but no worker service has answered yet; `{location.command(f'show {run}')}` shows it")
     else:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -20,7 +21,6 @@ from rich.console import Console
 
 from llm_do_temporal.cli.decisions import outcome_lines
 from llm_do_temporal.cli.groups import group_lines
-from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.tables import kind_lines
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Interrupt, Prompter, forget_typed
@@ -28,7 +28,7 @@ from llm_do_temporal.cli.terminal.question import fit_question, joined, question
 from llm_do_temporal.cli.terminal.review import EXPLAINED, ReviewWalk, fit_review, read_review, review_text
 from llm_do_temporal.cli.text import value_line, visible_line
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds
+from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds, seconds_until
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.open_questions import QuestionGroup, read_group
 from llm_do_temporal.client.question_background import read_background
@@ -72,8 +72,40 @@ class Parting(Enum):
     LEFT = auto()
     SKIPPED = auto()
     """Left for the next one."""
-    UNDONE = auto()
-    """Left for a question whose answer was taken back."""
+
+
+class Holds:
+    """Answers that were given here and have not taken effect: the newest can be taken back."""
+
+    def __init__(self, client: LlmDoClient, seconds: int) -> None:
+        """Answers are to be held for so many `seconds`; 0: they take effect at once."""
+        self.seconds = seconds
+        self._client = client
+        self._answers: list[tuple[Sequence[FrozenQuestion], datetime]] = []
+
+    @property
+    def offer(self) -> str:
+        """The letter that takes the newest answer back, for a menu; empty without one."""
+        self._answers = [(questions, until) for questions, until in self._answers if seconds_until(until)]
+        if not self._answers:
+            return ""
+        questions, until = self._answers[-1]
+        name = visible_line(questions[0].id) if len(questions) == 1 else f"all {len(questions):,}"
+        return f"[u]ndo {name} ({seconds_until(until)} s)"
+
+    def note(self, questions: Sequence[FrozenQuestion], until: datetime) -> str:
+        """Note an answer, and return in words when it takes effect."""
+        self._answers.append((questions, until))
+        return f"takes effect in {seconds_until(until)} s; u takes it back"
+
+    async def undo(self, tell: Callable[[str], None]) -> set[tuple[str, str]]:
+        """Take the newest answer back, and return run and id of each question that is open again."""
+        questions, _ = self._answers.pop()
+        outcomes = await self._client.decide_many(questions, Decision(decision=None, by=login_name()))
+        for one in outcomes:
+            state = "waits again" if one.fate.counts else "stands"
+            tell(f"{one.question.id} of {one.question.run} {state}{visible_line(one.words and f': {one.words}', 300)}")
+        return {(one.question.run, one.question.id) for one in outcomes if one.fate.counts}
 
 
 class Asker:
@@ -95,8 +127,6 @@ class Asker:
         """
         self.answered: set[tuple[str, str]] = set()
         """Run and id of each question that needs no further answer of this person."""
-        self.reopened: set[tuple[str, str]] = set()
-        """Run and id of each question whose answer was taken back here, for the caller to ask again."""
         self.stopped: set[str] = set()
         """Ids of the runs that were asked to stop."""
         self._client = client
@@ -187,9 +217,6 @@ class Asker:
             return Parting.LEFT
         if choice == "j" and self._leave_key.skips:
             return Parting.SKIPPED
-        if choice == "u" and self._holds.newest is not None:
-            await self.take_back(prompter.tell)
-            return Parting.UNDONE if self.reopened else None
         act = self._actions(document, prompter, has_group=equal > 1).get(choice)
         if act is not None:
             await act()
@@ -222,8 +249,8 @@ class Asker:
             actions["w"] = partial(self._walk, self._review, prompter)
         if document.can("change"):
             actions["m"] = partial(self._modify, *asked)
-        if self._holds.newest is not None:
-            actions["t"] = partial(self._holds.let_go, prompter.tell)
+        if self._holds.offer:
+            actions["u"] = partial(self.take_back, prompter.tell)
         if self._groups is not None and has_group:
             actions["g"] = partial(self._ask_group, self._groups, document.question)
         return actions
@@ -244,17 +271,14 @@ class Asker:
             "v": "show the whole question, with all that the model said",
             "j": "leave it unanswered, and go to the next question" if self._leave_key.skips else "",
             self._leave_key.letter: "leave it unanswered",
-            "u": "take your last answer back, while it has not taken effect" if self._holds.newest else "",
-            "t": "let your last answer take effect now" if self._holds.newest else "",
+            "u": "take your last answer back, while it has not taken effect" if self._holds.offer else "",
             "x": "stop the whole run, after one more question",
         }
         return "\n".join(f"  {letter}  {meaning}" for letter, meaning in letters.items() if meaning)
 
     async def take_back(self, tell: Callable[[str], None]) -> None:
         """Take the newest answer back that has not taken effect."""
-        again = await self._holds.undo(tell)
-        self.answered -= again
-        self.reopened |= again
+        self.answered -= await self._holds.undo(tell)
 
     async def _ask_group(self, groups: GroupAsker, question: Question) -> None:
         self.answered |= await groups.ask(question.request.group.key)
@@ -337,9 +361,9 @@ class Asker:
         self.answered.add((question.run, question.id))
         if taken is None:
             prompter.tell(f"{question.id} {kind.done}: sent; no worker service has answered yet")
-        elif taken.held is not None:
+        elif taken.held is not None and taken.held.effective_at is not None:
             frozen = FrozenQuestion(question.run, question.id, question.request.digest)
-            prompter.tell(f"{question.id} {kind.done}: {self._holds.note([frozen], taken.held.until)}")
+            prompter.tell(f"{question.id} {kind.done}: {self._holds.note([frozen], taken.held.effective_at)}")
         elif taken.verdict is None:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {kind.done}: {agreed}, it waits for others")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,11 +17,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, Holds, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
 from llm_do_temporal.cli.terminal.prompts import Interrupt, KeyReader, leaving_on_signals, stop
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
@@ -33,7 +31,6 @@ from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
 
 REFRESH_SECONDS = 1.0
-_LATE_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 _DRAW_SECONDS = 0.25
 _FRAME_LINES = 4
@@ -121,18 +118,13 @@ class Inbox:
         self._client = client
         self._run = run
         self._console = console
-        self.holds = holds = Holds(client, undo_seconds)
-        """Answers that were given here and have not taken effect."""
+        self._holds = holds = Holds(client, undo_seconds)
         leave_key = LeaveKey("b", "[b]ack", skips=True)
         groups = GroupAsker(client, console, interrupt, self._count, holds)
         self._asker = Asker(client, console, interrupt, leave_key, self._votes_of, groups, holds)
         self._groups = groups
         self._explains = False
         self._all: list[InboxEntry] = []
-        self._known: dict[tuple[str, str], InboxEntry] = {}
-        """Entries that are listed, and those whose answer has not taken effect, by run and id."""
-        self._late: list[tuple[InboxEntry, float]] = []
-        """Entries that are open again, and until when they count as listed: the server lists them a moment late."""
         self._locked: list[LockedRun] = []
         self._further = 0
         self._selection = Selection()
@@ -161,10 +153,7 @@ class Inbox:
         chosen = await self._choose()
         while chosen is not None:
             parting = await (self._ask_group(chosen.entry) if chosen.is_group else self._ask(chosen.entry))
-            if parting is Parting.UNDONE:
-                following = self._reopen()
-            else:
-                following = None if parting is Parting.LEFT else self._following(is_skipped=parting is Parting.SKIPPED)
+            following = None if parting is Parting.LEFT else self._following(is_skipped=parting is Parting.SKIPPED)
             chosen = await self._choose() if following is None else _Choice(following)
 
     async def _ask(self, entry: InboxEntry) -> Parting:
@@ -187,20 +176,6 @@ class Inbox:
         if entry.group is not None:
             self._asker.answered |= await self._groups.ask(entry.group.key)
         return Parting.LEFT
-
-    def _reopen(self) -> InboxEntry | None:
-        """List again what was taken back, and return it; None where these are several questions, or none."""
-        again, self._asker.reopened = self._asker.reopened, set()
-        entries = [self._known[name] for name in again if name in self._known]
-        self._late += [(entry, time.monotonic() + _LATE_SECONDS) for entry in entries]
-        self._list_late()
-        return entries[0] if len(entries) == 1 else None
-
-    def _list_late(self) -> None:
-        listed = {(one.run, one.id) for one in self._all}
-        now = time.monotonic()
-        self._late = [(one, until) for one, until in self._late if (one.run, one.id) not in listed and now < until]
-        self._all = [*self._all, *(one for one, _ in self._late)]
 
     def _following(self, *, is_skipped: bool) -> InboxEntry | None:
         """Return the question after one that was skipped, or in the place of one that was answered; None: no more."""
@@ -228,11 +203,8 @@ class Inbox:
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
-                if key == "u" and self.holds.newest is not None:
+                if key == "u" and self._holds.offer:
                     await self._asker.take_back(self._tell)
-                    self._reopen()
-                elif key == "t":
-                    await self.holds.let_go(self._tell)
                 if key:
                     self._explains = key == "?" and not self._explains
                 is_opened = bool(key) and self._selection.press(key, entries)
@@ -245,7 +217,7 @@ class Inbox:
         row, height = self._selection.row, self._console.height
         if self._explains:
             return render_keys()
-        locked, further, offer = self._locked, self._further, self.holds.offer
+        locked, further, offer = self._locked, self._further, self._holds.offer
         size = (self._console.width, height - bool(offer))
         drawn = render_inbox(self._entries, row, datetime.now(UTC), size, locked=locked, further=further)
         return Group(drawn, Text(offer, style="dim")) if offer else drawn
@@ -259,10 +231,6 @@ class Inbox:
         """Read the inbox again. Raises ConnectionFailed."""
         found = await self._client.inbox(self._run)
         self._all, self._locked, self._further = found.entries, found.locked, found.further
-        held = self.holds.names | self._asker.reopened
-        kept = {name: one for name, one in self._known.items() if name in held}
-        self._known = kept | {(one.run, one.id): one for one in found.entries}
-        self._list_late()
 
 
 def check_terminal(run: str | None) -> None:
@@ -302,8 +270,6 @@ async def _stay(location: Location, run: str | None, interrupt: Interrupt) -> No
                 connected = True
                 inbox = Inbox(session.client, run, console, interrupt, undo_seconds=undo)
                 await while_served(session, inbox.show())
-                for line in inbox.holds.farewell(location.command):
-                    say(line)
                 return
         except (ConnectionLost, ConnectionFailed) as lost:
             if not connected:

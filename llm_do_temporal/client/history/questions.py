@@ -27,7 +27,6 @@ from llm_do_temporal.client.history.events import (
 )
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
-from llm_do_temporal.desk.holds import taken_back
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, READ_INPUTS, RECORD_AT_DESK
 from llm_do_temporal.messages.approvals import (
@@ -36,10 +35,8 @@ from llm_do_temporal.messages.approvals import (
     DeliverVotesInput,
     DeskState,
     Grant,
-    HeldDecision,
     RequestApprovalInput,
     RevokeGrantInput,
-    UndoneDecision,
     Verdict,
     WithdrawApprovalsInput,
 )
@@ -51,17 +48,17 @@ from llm_do_temporal.messages.base import (
     REVOKE_GRANT_SIGNAL,
     WITHDRAW_APPROVALS_SIGNAL,
 )
-from llm_do_temporal.messages.effects import HoldNews, UndoNews
+from llm_do_temporal.messages.effects import HeldNews
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
-NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone", "ignored"]
+NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "ignored"]
 """Kinds of news: the fields of the message DeskRecord."""
 DESK_ACTIVITIES = frozenset({LOAD_RUN.name, READ_INPUTS.name, NOTIFY.name, RECORD_AT_DESK.name})
 """Activities of a run itself, which are no effects of its entry invocation."""
 _TO_DESK: Mapping[str, NewsKind] = {REQUEST_APPROVAL_SIGNAL: "asked", WITHDRAW_APPROVALS_SIGNAL: "withdrawn"}
 _FROM_DESK: Mapping[str, NewsKind] = {DELIVER_DECISION_SIGNAL: "decided", DELIVER_VOTES_SIGNAL: "voted"}
-_OF_DESK: tuple[NewsKind, ...] = ("held", "undone", "ignored")
+_OF_DESK: tuple[NewsKind, ...] = ("held", "ignored")
 """News that the desk tells no invocation: of decisions that have not taken effect, and of signals that it ignored."""
 _KINDS: tuple[NewsKind, ...] = ("asked", "withdrawn", "decided", "voted", *_OF_DESK)
 _SAME_TIME = timedelta(milliseconds=1)
@@ -75,7 +72,7 @@ class DeskNews:
     kind: NewsKind
     value: Any
     """The message, as JSON: RequestApprovalInput, WithdrawApprovalsInput, DeliverDecisionInput, DeliverVotesInput,
-    HoldNews, UndoNews or IgnoredDecision."""
+    HeldNews or IgnoredDecision."""
     is_outside: bool = False
     """Whether the message is kept outside of the history, and not at hand."""
 
@@ -151,10 +148,8 @@ class Question:
     verdict: Verdict | None = None
     withdrawn: bool = False
     """Whether nobody needs an answer any more."""
-    held: HeldDecision | None = None
-    """Decision that has not taken effect, and can be taken back by whoever decided; None: there is none."""
-    undone: tuple[UndoneDecision, ...] = ()
-    """Decisions that were taken back."""
+    held: Verdict | None = None
+    """Decision that has not taken effect; see Approval. None: there is none."""
     task: str = ""
     """Words for what the run, or the item of a batch, is about, see `StartRunInput.task`; empty where nothing tells."""
     again: str = ""
@@ -209,7 +204,6 @@ class Question:
             "verdict": self.verdict.model_dump(mode="json") if self.verdict else None,
             "withdrawn": self.withdrawn,
             "held": self.held.model_dump(mode="json") if self.held else None,
-            "undone": [one.model_dump(mode="json") for one in self.undone],
             "asks_again": request.again or None,
             "asked_again": self.again or None,
         }
@@ -348,13 +342,9 @@ class _Reader:
             case "withdrawn" if withdrawal := read_message(WithdrawApprovalsInput, news.value):
                 self._state = desk.with_withdrawal(self._state, withdrawal)
             case "voted" if votes := read_message(DeliverVotesInput, news.value):
-                self._answer(votes.id, {"votes": votes.votes})
-            case "held" if hold := read_message(HoldNews, news.value):
-                self._answer(hold.id, {"held": hold.held})
-            case "undone" if undo := read_message(UndoNews, news.value):
-                approval = desk.question(self._state, undo.id)
-                if approval is not None:
-                    self._state = desk.with_answer(self._state, taken_back(approval, now=undo.at))
+                self._answer(votes.id, {"votes": votes.votes, "held": None})
+            case "held" if held := read_message(HeldNews, news.value):
+                self._answer(held.id, {"held": held.held})
             case "decided" if delivery := read_message(DeliverDecisionInput, news.value):
                 # Withdrawn after it was decided, and before the desk told so.
                 changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False, "held": None}

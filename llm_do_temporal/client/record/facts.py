@@ -34,7 +34,7 @@ from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
-from llm_do_temporal.messages.effects import EditFileInput, FileChange, HoldNews, UndoNews, WriteFileInput
+from llm_do_temporal.messages.effects import EditFileInput, FileChange, HeldNews, WriteFileInput
 from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
 from llm_do_temporal.policy.cuts import cut_reason, cut_words
@@ -274,7 +274,7 @@ def written_bytes(workshop: Path, place: Place) -> bytes:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """Decision that was taken back before it took effect."""
+    """Decision that its author took back, or replaced, before it took effect."""
 
     id: str
     """Id of the approval."""
@@ -321,18 +321,14 @@ class Story:
         elif event.event_type in ENDS:
             self.facts = facts_at_end(self.facts, event)
         else:
-            self._take_news(event)
+            news = news_at_desk(event)
+            held = read_message(HeldNews, news.value) if news is not None and news.kind == "held" else None
+            if held is not None:
+                self._take_held(held, event.event_time.ToDatetime(UTC))
 
-    def _take_news(self, event: HistoryEvent) -> None:
-        news = news_at_desk(event)
-        if news is None or news.is_outside or news.kind not in ("held", "undone"):
-            return
-        if news.kind == "held":
-            hold = read_message(HoldNews, news.value)
-            if hold is not None:
-                self._held[hold.id] = hold.held.vote
-            return
-        undo = read_message(UndoNews, news.value)
-        vote = None if undo is None else self._held.pop(undo.id, None)
-        if undo is not None and vote is not None:
-            self.taken_back.append(TakenBack(undo.id, vote.decision.value, vote.by, undo.at))
+    def _take_held(self, news: HeldNews, at: datetime) -> None:
+        before = self._held.pop(news.id, None)
+        if before is not None and (news.held is None or news.held.decision is not before.decision):
+            self.taken_back.append(TakenBack(news.id, before.decision.value, before.by, at))
+        if news.held is not None:
+            self._held[news.id] = news.held

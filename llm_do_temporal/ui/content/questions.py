@@ -60,7 +60,7 @@ async def decide(request: Request, question: Question, decision: Decision) -> bo
         return await client.decide(question.run, decision.model_copy(update={"hold": hold})) is not None
     except DecisionRefused:
         now = await question_of(request)
-        held = [] if now.held is None else [now.held.vote]
+        held = [] if now.held is None else [now.held]
         taken = [*now.votes, *held, *([now.verdict] if now.verdict is not None else [])]
         if any(_is_same(verdict, decision) for verdict in taken):
             return True

@@ -43,7 +43,7 @@ def first_choice(review: Review) -> ReviewChoice:
     """Return the choice that a page begins with: what was decided, else what approving would agree to. Raises
     UsageError, DecisionRefused."""
     question = review.question
-    decided = question.verdict or (question.held and question.held.vote)
+    decided = question.verdict or question.held
     if decided and decided.decision is DecisionKind.REJECT:
         return ReviewChoice(review)
     answer = ReviewAnswer.model_validate(decided.args) if decided else review.answer

@@ -21,7 +21,7 @@ from llm_do_temporal.client.question_background import precedents_of, read_backg
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.json_schema import schema_problems
-from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, UndoInput
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES
 from llm_do_temporal.ui.content.files import shown_attachments
@@ -41,7 +41,6 @@ from llm_do_temporal.ui.content.questions import (
     answered_last,
     grant_of,
     kinds_for,
-    own_address,
     question_among,
     question_of,
     text_of,
@@ -49,7 +48,7 @@ from llm_do_temporal.ui.content.questions import (
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address, grants_address
 from llm_do_temporal.ui.pages.attachments import with_documents
-from llm_do_temporal.ui.pages.inbox import address_again, address_in_queue, decided, inbox_address, kept_query, queue_of
+from llm_do_temporal.ui.pages.inbox import address_again, decided, inbox_address, kept_query, queue_of
 from llm_do_temporal.ui.pages.reviews import ReviewStep, show_review, take_review
 from llm_do_temporal.ui.requests import client_of, is_barred, see_other, sentence, settings_of
 
@@ -103,21 +102,15 @@ async def take_decision(request: Request) -> Response:
 
 
 async def undo_decision(request: Request) -> Response:
-    """Take back the visitor's decision, which has not taken effect, or let it take effect at once."""
-    question, form = await question_of(request), request.state.form
-    client = client_of(request)
-    shown = question.request.digest or None
-    undo, is_now = UndoInput(id=question.id, by=request.state.user, digest=shown), text_of(form, "step") == "now"
-    address = own_address(text_of(form, "here")) or address_in_queue(request, question.run, question.id)
+    """Take back the visitor's decision, which has not taken effect."""
+    question = await question_of(request)
+    digest = question.request.digest or None
+    undo = Decision(id=question.id, decision=None, by=request.state.user, digest=digest)
     try:
-        await (client.let_take_effect if is_now else client.undo)(question.run, undo)
+        await client_of(request).decide(question.run, undo)
     except DecisionRefused as refused:
-        if is_now and question.verdict is not None:
-            return see_other(address)
         return await _page(request, status=409, problem=sentence(refused))
-    if not is_now and question.held is not None:
-        address = address_again(request, question, question.held.vote.decision)
-    return see_other(address)
+    return see_other(address_again(request, question))
 
 
 async def _page(request: Request, *, status: int = 200, **more: Any) -> Response:

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, QuestionOutcome
-from llm_do_temporal.client.decisions import Fate, UndoOutcome, counted, undo_each
+from llm_do_temporal.client.decisions import Fate, counted
 from llm_do_temporal.client.open_questions import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.ui.content.question_parts import read_tables
@@ -40,10 +40,10 @@ class BulkDecision:
 
     id: str
     by: str
-    kind: DecisionKind
+    kind: DecisionKind | None
     questions: list[FrozenQuestion]
     outcomes: list[QuestionOutcome] = field(default_factory=list[QuestionOutcome])
-    undone: dict[FrozenQuestion, UndoOutcome] = field(default_factory=dict[FrozenQuestion, UndoOutcome])
+    undone: dict[FrozenQuestion, QuestionOutcome] = field(default_factory=dict[FrozenQuestion, QuestionOutcome])
     """Answers about decisions that were to be taken back."""
     task: asyncio.Task[None] | None = None
 
@@ -59,12 +59,12 @@ class BulkDecision:
 
     def is_undone(self, question: FrozenQuestion) -> bool:
         """Whether the decision on this question was taken back."""
-        return question in self.undone and self.undone[question].is_open
+        return question in self.undone and self.undone[question].fate.counts
 
     async def undo(self, client: LlmDoClient) -> None:
         """Take all of it back that has not taken effect."""
         questions = [one.question for one in self.held]
-        for outcome in await undo_each(client, questions, self.by):
+        for outcome in await client.decide_many(questions, Decision(decision=None, by=self.by)):
             self.undone[outcome.question] = outcome
 
 

@@ -173,7 +173,7 @@ async def decided(request: Request, question: Question, decision: Decision) -> R
     would meet the next question else.
     """
     taken = await decide(request, question, decision)
-    if taken and ONWARD in request.state.form:
+    if taken and decision.decision is not None and ONWARD in request.state.form:
         return see_other(await _next_address(request, question, decision.decision))
     return see_other(address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"})))
 
@@ -210,11 +210,11 @@ def kept_query(request: Request, **told: str) -> str:
     return f"?{query}" if query else ""
 
 
-def address_again(request: Request, question: Question, kind: DecisionKind) -> str:
-    """Return the address of a question whose decision of this kind was taken back: it waits for this person again."""
+def address_again(request: Request, question: Question) -> str:
+    """Return the address of a question whose decision was taken back: it waits for this person again."""
     forget_answer(request, question)
     tally = request.query_params.get(TALLY, "")
-    told = {TALLY: with_one_less(tally, kind)} if tally else {}
+    told = {TALLY: with_one_less(tally, question.held.decision)} if tally and question.held is not None else {}
     return address_in_queue(request, question.run, question.id, **told)
 
 

@@ -17,7 +17,7 @@ function count() {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "u" || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select, dialog[open]") !== null) return;
-  const button = document.querySelector("form[data-seconds] button[value=undo]:not([hidden])");
+  const button = document.querySelector("form[data-seconds] button[data-undo]:not([hidden])");
   if (button === null) return;
   event.preventDefault();
   button.click();

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
@@ -22,12 +22,11 @@ from llm_do_temporal.desk.state import (
     next_due,
     pending,
     with_decision,
-    with_effect,
     with_ignored,
     with_request,
-    with_undo,
     with_withdrawal,
 )
+from llm_do_temporal.json_schema import Steps
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -36,7 +35,6 @@ from llm_do_temporal.messages.approvals import (
     DeskState,
     RequestApprovalInput,
     RevokeGrantInput,
-    UndoInput,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import (
@@ -47,7 +45,7 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
+from llm_do_temporal.messages.effects import DeskRecord, HeldNews
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.runs import StartRunInput, listed_worker
 from llm_do_temporal.policy.budget import Action, Report
@@ -205,35 +203,22 @@ class RunDesk:
 
     def take_update(self, decision: Decision) -> Approval:
         """Take a decision that `check_update` has just checked, and return the approval as decided."""
-        return self._take(with_decision(self._state, decision, door="update", now=workflow.now(), checked=True))
+        return self._take(decision, door="update")
 
     def take_signal(self, decision: Decision) -> None:
         """Take a decision that comes as a signal. Raises DecisionRefused where it cannot be taken."""
-        steps = self._signal_steps.of_this_task()
-        self._take(with_decision(self._state, decision, door="signal", now=workflow.now(), steps=steps))
+        self._take(decision, door="signal", steps=self._signal_steps.of_this_task())
 
-    def _take(self, taken: tuple[DeskState, list[Approval]]) -> Approval:
-        self._state, answered = taken
-        if answered[0].held is None:
+    def _take(self, decision: Decision, *, door: Literal["signal", "update"], steps: Steps | None = None) -> Approval:
+        now, checked = workflow.now(), door == "update"
+        self._state, answered = with_decision(self._state, decision, door=door, now=now, steps=steps, checked=checked)
+        first = answered[0]
+        if first.held is None and decision.decision is not None:
             self._undelivered.extend(answered)
         else:
-            self._undelivered.append(DeskRecord(held=HoldNews(id=answered[0].id, held=answered[0].held)))
+            self._undelivered.append(DeskRecord(held=HeldNews(id=first.id, held=first.held)))
         self._stale = True
-        return answered[0]
-
-    def take_undo(self, undo: UndoInput) -> Approval:
-        """Take a held decision back, and return its question, open again. Raises DecisionRefused."""
-        self._state, approval = with_undo(self._state, undo, now=workflow.now())
-        self._undelivered.append(DeskRecord(undone=UndoNews(id=approval.id, at=workflow.now())))
-        self._stale = True
-        return approval
-
-    def take_effect(self, undo: UndoInput) -> Approval:
-        """Let a held decision take effect at once, and return the approval as decided. Raises DecisionRefused."""
-        self._state, answered = with_effect(self._state, undo, now=workflow.now())
-        self._undelivered.extend(answered)
-        self._stale = True
-        return answered[0]
+        return first
 
     def take_revocation(self, revocation: RevokeGrantInput) -> None:
         """Take back a remembered decision. Raises DecisionRefused."""
@@ -303,7 +288,7 @@ class RunDesk:
             near.take_decision(answer)
 
     async def _record(self, news: DeskRecord) -> None:
-        about = f"hold {news.held.id}" if news.held else "ignore a signal" if news.ignored else "take a decision back"
+        about = f"hold {news.held.id}" if news.held else "ignore a signal"
         async with self._recording:
             await record_at_desk(news, summary=about)
 

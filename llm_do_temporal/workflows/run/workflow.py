@@ -11,7 +11,6 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.entry import entry_invocation
-    from llm_do_temporal.desk.holds import find_held
     from llm_do_temporal.desk.state import archived
     from llm_do_temporal.desk.waits import waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
@@ -22,21 +21,17 @@ with workflow.unsafe.imports_passed_through():
         DeskState,
         RequestApprovalInput,
         RevokeGrantInput,
-        UndoInput,
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.messages.base import (
         DECIDE_SIGNAL,
         DECIDE_UPDATE,
         DESK_QUERY,
-        EFFECT_UPDATE,
         INVOCATION_MEMO,
         REQUEST_APPROVAL_SIGNAL,
         REVOKE_GRANT_SIGNAL,
         RUN_MEMO,
         RUN_WORKFLOW,
-        UNDO_SIGNAL,
-        UNDO_UPDATE,
         WITHDRAW_APPROVALS_SIGNAL,
     )
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts
@@ -262,32 +257,6 @@ class LlmDoRun:
     @decide_now.validator
     def _check_decision(self, *payloads: Any) -> None:
         self._desk.check_update(read_update(Decision, payloads, "decision"))
-
-    @workflow.signal(name=UNDO_SIGNAL)
-    def undo(self, *payloads: Any) -> None:
-        """Take a decision back that has not taken effect; where that is not possible, it is noted and ignored."""
-        try:
-            self._desk.take_undo(read_one(UndoInput, payloads, "undo"))
-        except Exception as error:
-            self._desk.ignore(malformed("undo", error))
-
-    @workflow.update(name=UNDO_UPDATE)
-    def undo_now(self, *payloads: Any) -> Approval:
-        """Take a decision back that has not taken effect, and return its question, open again."""
-        return self._desk.take_undo(read_update(UndoInput, payloads, "undo"))
-
-    @workflow.update(name=EFFECT_UPDATE)
-    def effect_now(self, *payloads: Any) -> Approval:
-        """Let a held decision take effect at once, and return the approval as decided."""
-        return self._desk.take_effect(read_update(UndoInput, payloads, "undo"))
-
-    @undo_now.validator
-    def _check_undo(self, *payloads: Any) -> None:
-        find_held(self._desk.state, read_update(UndoInput, payloads, "undo"))
-
-    @effect_now.validator
-    def _check_effect(self, *payloads: Any) -> None:
-        find_held(self._desk.state, read_update(UndoInput, payloads, "undo"))
 
     @workflow.signal(name=REVOKE_GRANT_SIGNAL)
     def revoke_grant(self, *payloads: Any) -> None:

@@ -11,16 +11,14 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import RUNS_AT_ONCE, Fate, FrozenQuestion, QuestionOutcome, counted, undo_each
+from llm_do_temporal.client.decisions import RUNS_AT_ONCE, Fate, FrozenQuestion, QuestionOutcome, counted
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
     DecisionKind,
-    HeldDecision,
     RequestApprovalInput,
-    UndoInput,
     Verdict,
 )
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
@@ -40,8 +38,8 @@ def verdict(by: str = "bob", **more: Any) -> Verdict:
     return Verdict.model_validate(facts)
 
 
-def held() -> HeldDecision:
-    return HeldDecision(vote=verdict(), until=NOON)
+def held() -> Verdict:
+    return verdict().model_copy(update={"effective_at": NOON})
 
 
 def frozen(question: Question) -> FrozenQuestion:
@@ -137,19 +135,21 @@ async def test_a_vote_counts_and_waits_for_others() -> None:
 
 async def test_what_is_taken_back_is_told_question_by_question() -> None:
     class Held(Desks):
-        async def undo(self, run: str, undo: UndoInput) -> Approval | None:
-            assert undo.by == "ada"
+        async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
+            assert (decision.by, decision.decision) == ("ada", None)
             if run == "late":
                 raise DecisionRefused("it has taken effect")
-            asked_so = self._questions[run, undo.id]
-            return None if run == "asleep" else Approval(id=undo.id, asked_at=NOON, request=asked_so.request)
+            asked_so = self._questions[run, decision.id or ""]
+            return None if run == "asleep" else Approval(id="a1", asked_at=NOON, request=asked_so.request)
 
     questions = [asked(run) for run in ("fine", "late", "asleep")]
-    outcomes = await undo_each(Held(questions), [*map(frozen, questions), frozen(questions[0])], "ada")
-    assert [(one.question.run, one.is_open, one.words) for one in outcomes] == [
+    outcomes = await Held(questions).decide_many(
+        [*map(frozen, questions), frozen(questions[0])], Decision(decision=None, by="ada")
+    )
+    assert [(one.question.run, one.fate.counts, one.words) for one in outcomes] == [
         ("fine", True, ""),
         ("late", False, "it has taken effect"),
-        ("asleep", True, "sent, but no worker service has answered yet"),
+        ("asleep", True, ""),
     ]
 
 

@@ -26,11 +26,10 @@ from llm_do_temporal.messages.approvals import (
     Remember,
     RequestApprovalInput,
     RevokeGrantInput,
-    UndoInput,
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
+from llm_do_temporal.messages.effects import DeskRecord, HeldNews
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
 from tests.support.runs.histories import marker
 
@@ -221,7 +220,10 @@ class Desk:
         taken = Decision.model_validate({"decision": "approve", **decision})
         now = self._signal("decide", taken)
         self.state, answered = desk.with_decision(self.state, taken, door="signal", now=now)
-        self._deliver(answered)
+        if taken.decision is None:
+            self._record(held=HeldNews(id=answered[0].id))
+        else:
+            self._deliver(answered)
 
     def withdraw(self, *keys: str, **more: Any) -> None:
         """An invocation no longer asks."""
@@ -237,15 +239,7 @@ class Desk:
 
     def undo(self, approval: str, by: str) -> None:
         """A person takes a held decision back."""
-        undo = UndoInput(id=approval, by=by)
-        now = self._signal("undo", undo)
-        self.state, taken_back = desk.with_undo(self.state, undo, now=now)
-        self._record(undone=UndoNews(id=taken_back.id, at=now))
-
-    def let_take_effect(self, approval: str, by: str) -> None:
-        """A person does not wait for the end of a hold, by an update: no signal is in the history."""
-        self.state, answered = desk.with_effect(self.state, UndoInput(id=approval, by=by), now=self._tick())
-        self._deliver(answered)
+        self.decide(id=approval, by=by, decision=None)
 
     def wait(self, minutes: float) -> None:
         """Time passes, and the timer of the desk fires."""
@@ -276,7 +270,7 @@ class Desk:
         for one in answered:
             key, votes = one.request.key, one.votes
             if one.held is not None:
-                self._record(held=HoldNews(id=one.id, held=one.held))
+                self._record(held=HeldNews(id=one.id, held=one.held))
                 continue
             if one.verdict is None:
                 given = DeliverVotesInput(key=key, id=one.id, votes=votes)
@@ -348,7 +342,14 @@ STEPS: dict[str, list[tuple[str, tuple[str, ...], dict[str, Any]]]] = {
         ("undo", ("a1", "eve"), {}),
     ],
     "held, and in effect by itself": [*HELD, ("wait", (), {"minutes": 1}), ("ask", ("3",), {})],
-    "held, and in effect at once": [*HELD, ("let_take_effect", ("a1", "bob"), {}), ("ask", ("3",), {})],
+    "held, and replaced by one that is held": [*HELD, ("decide", (), {"id": "a1", "by": "bob", "hold": 9})],
+    "held, and replaced at once": [*HELD, ("decide", (), {"id": "a1", "by": "bob", **ALWAYS}), ("ask", ("3",), {})],
+    "held, and replaced by a vote": [
+        ("ask", ("1",), TWO_AGREE),
+        ("decide", (), {"by": "bob"}),
+        LAST_VOTE,
+        ("decide", (), {"id": "a1", "by": "eve", "decision": "modify", "args": {"a": 1}}),
+    ],
     "held, in effect and revoked": [*HELD, ("wait", (), {"minutes": 1}), ("revoke", ("a1",), {})],
     "held, and withdrawn": [*HELD, ("withdraw", ("1",), {})],
     "held beside a vote": [("ask", ("1",), TWO_AGREE), ("decide", (), {"by": "bob"}), LAST_VOTE],
