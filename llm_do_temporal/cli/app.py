@@ -13,7 +13,6 @@ from cyclopts import App, Group, Parameter
 
 from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
-from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.definitions.check import check
 from llm_do_temporal.cli.commands.definitions.schema import schema
 from llm_do_temporal.cli.commands.doctor import doctor
@@ -204,7 +203,6 @@ _COMMANDS = (
     ),
     Command("gc", gc, _CARE, "[FLAGS]", ("gc --dry-run",)),
     Command("migrate-check", migrate_check, _CARE),
-    Command("codec-server", codec_server, _SERVICES),
     Command(
         "check",
         check,

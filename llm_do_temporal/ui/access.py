@@ -1,4 +1,4 @@
-"""Access to the page and the codec server: users, their tokens and sessions, and the tries of wrong tokens.
+"""Access to the page and other servers: users, their tokens and sessions, and the tries of wrong tokens.
 
 Tokens are compared in constant time, are never logged, and leave the address bar at once for a cookie that is signed
 with them: removing a token ends the sessions that were opened with it, and nothing has to be stored. The token of a

@@ -60,6 +60,7 @@ def vault(desk: Desk, tmp_path: Path) -> Iterator[Vault]:
         desk.close()
 
 
+@pytest.mark.extension("codec_server")
 async def test_the_server_knows_nothing_and_the_codec_server_tells_those_who_may_know(desk: Desk, vault: Vault) -> None:
     with (desk.workshop / "workshop.yaml").open("a") as settings:
         settings.write("separate_files: true\n")

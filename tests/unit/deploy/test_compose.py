@@ -23,7 +23,6 @@ from llm_do_temporal.client.embedded.processes import server_command
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.encryption.keys import read_keys
 from llm_do_temporal.ui.access import TokenAccess, read_token_file
-from llm_do_temporal.ui.codec_server import DEFAULT_ORIGINS, build_codec_app
 from tests.support.deploy.compose_files import Compose, compose_faults
 from tests.support.deploy.dockerfiles import dockerfile_faults
 from tests.support.deploy.programs import OPEN_PAGES, ROOT
@@ -279,14 +278,20 @@ def test_the_scripts_are_shell(script: Path) -> None:
     subprocess.run(["sh", "-n", script], check=True)
 
 
+@pytest.mark.extension("codec_server")
 def test_the_codec_server_answers_the_ui(compose: Compose) -> None:
+    from llm_do_temporal.extensions.codec_server.server import DEFAULT_ORIGINS
+
     command = compose["services"]["codec-server"]["command"]
     origins = [part.partition("=")[2] for part in command if part.startswith("--ui-origin=")]
     assert set(origins) <= set(DEFAULT_ORIGINS)
     assert origins == [compose["services"]["temporal-ui"]["environment"]["TEMPORAL_CORS_ORIGINS"]]
 
 
+@pytest.mark.extension("codec_server")
 def test_what_health_checks_ask_for_is_there() -> None:
+    from llm_do_temporal.extensions.codec_server.server import build_codec_app
+
     page = ROOT / "llm_do_temporal/ui" / OPEN_PAGES["ui"].removeprefix("/")
     assert page.is_file()
     routes = build_codec_app(DataConverter.default, TokenAccess({}), (), ("localhost",)).routes

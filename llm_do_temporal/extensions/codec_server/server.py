@@ -37,7 +37,6 @@ from llm_do_temporal.ui.access import (
 )
 from llm_do_temporal.ui.http_server import OnlyByName, called_by, is_own_page
 
-DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
 """Origins of the UI of a development server."""
 MAX_PAYLOADS_BYTES = 32 << 20

@@ -16,11 +16,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.extensions.codec_server import server as codec_server
+from llm_do_temporal.extensions.codec_server.server import build_codec_app
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big_payloads
-from llm_do_temporal.ui import codec_server
 from llm_do_temporal.ui.access import MAX_SIGN_IN_BYTES, Admission, TokenAccess, admitted
-from llm_do_temporal.ui.codec_server import build_codec_app
 
 RING = KeyRing.of(Key("k", b"k" * 32))
 CONVERTER = encrypting(pydantic_data_converter, RING)

@@ -16,9 +16,9 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.extensions.codec_server.server import build_codec_app
 from llm_do_temporal.ui import access as attempts
 from llm_do_temporal.ui.access import PER_ADDRESS, TokenAccess
-from llm_do_temporal.ui.codec_server import build_codec_app
 from llm_do_temporal.ui.http_server import own_hosts
 from tests.support.servers.sockets import ask, request, serving, status_of
 

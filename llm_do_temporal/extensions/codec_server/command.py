@@ -18,6 +18,7 @@ from llm_do_temporal.signals import leave_when_told
 if TYPE_CHECKING:
     from temporalio.converter import DataConverter
 
+DEFAULT_PORT = 8235
 _WHAT = "the codec server"
 _ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
@@ -25,7 +26,7 @@ _ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 async def codec_server(
     *,
     host: str = "127.0.0.1",
-    port: int | None = None,
+    port: int = DEFAULT_PORT,
     token_file: Path | None = None,
     trusted_header: str | None = None,
     trusted_proxy: Annotated[tuple[str, ...], Parameter(negative=())] = (),
@@ -55,15 +56,15 @@ async def codec_server(
         Where the Temporal UI is, like https://temporal.example.com; repeat it for more; default: http://localhost:8233.
     """
     leave_when_told()
+    from llm_do_temporal.extensions.codec_server.server import DEFAULT_ORIGINS, build_codec_app
     from llm_do_temporal.ui.access import Admission, admitted
-    from llm_do_temporal.ui.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, build_codec_app
     from llm_do_temporal.ui.http_server import HttpServer, check_names, listen, own_hosts, shown_address
 
     converter = _converter(location)
     access, token = admitted(Admission(token_file, trusted_header, trusted_proxy), host, what=_WHAT)
     origins = tuple(_origin(one) for one in ui_origin) or DEFAULT_ORIGINS
     check_names(host, allowed_host, what=_WHAT)
-    listening = listen(host, DEFAULT_PORT if port is None else port, what=_WHAT)
+    listening = listen(host, port, what=_WHAT)
     hosts = own_hosts(host, int(listening.getsockname()[1]), *allowed_host)
     server = HttpServer(build_codec_app(converter, access, origins, hosts))
     loop = asyncio.get_running_loop()
