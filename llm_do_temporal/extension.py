@@ -55,11 +55,13 @@ class Command:
 
 @dataclass(frozen=True)
 class NavigationEntry:
-    """A page that the web page names at its top."""
+    """A page that the web page names at its top, or as a tab of one of its pages."""
 
     title: str
     path: str
     """Address; the entry is the current one on all pages below it as well."""
+    under: str = ""
+    """Address of the product's page of which it is a tab, as `/runs`; empty: it is named at the top of every page."""
 
 
 class Extension:
@@ -81,7 +83,7 @@ class Extension:
         return ()
 
     def navigation(self) -> Sequence[NavigationEntry]:
-        """Return the pages that the web page names at its top, before the last of its own."""
+        """Return the pages that the web page names at its top, before the last of its own, or as tabs."""
         return ()
 
     def addresses(self) -> Mapping[str, Callable[[str], str]]:

@@ -112,6 +112,7 @@ async def test_a_workshop_file_that_is_broken_hides_no_runs(server: RunServer, t
     assert "Sort the mail" in (await (await browser_of(server, tmp_path)).open("/runs")).text
 
 
+@pytest.mark.extension("charts")
 async def test_charts_have_their_numbers_as_tables(server: RunServer) -> None:
     await server.put("bad-1", "Failed", RunMemo(worker=SCRIPT), began=NOW, ended=NOW)
     old = NOW - timedelta(days=14)

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client import charts as past_runs
-from llm_do_temporal.client.charts import PastRuns, count_ended, last_weeks
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
+from llm_do_temporal.extensions.charts import weeks as past_runs
+from llm_do_temporal.extensions.charts.weeks import PastRuns, count_ended, last_weeks
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import RunMemo
 from tests.support.runs.run_server import RunServer

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from llm_do_temporal.client.charts import EndedRun, Outcome, add_outcomes, last_weeks, shares_by_model, shares_by_worker
+from llm_do_temporal.extensions.charts.weeks import (
+    EndedRun,
+    Outcome,
+    add_outcomes,
+    last_weeks,
+    shares_by_model,
+    shares_by_worker,
+)
 from llm_do_temporal.messages.budget import Waits
 
 NOW = datetime(2026, 11, 25, 13, 30, tzinfo=UTC)
