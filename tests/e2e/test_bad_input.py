@@ -40,54 +40,9 @@ def told(done: subprocess.CompletedProcess[str], *parts: str) -> None:
         assert part in done.stderr, done.stderr
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("files", "worker", "parts"),
-    [
-        # nobody of that name
-        ({}, "nobody", ("no worker 'nobody'", "'fine'")),
-        # broken YAML
-        ({"w.worker": "description: [\n---\nhi\n"}, "w", ("w.worker:1:", "YAML")),
-        # a key we do not know
-        ({"w.worker": "description: x\ncolour: red\n---\nhi\n"}, "w", ("w.worker:2:", "unknown key 'colour'")),
-        # instructions that compute what they include
-        ({"w.worker": "---\nname: w\n---\n{% set x = 'a.md' %}{% include x %}"}, "w", ("w.worker:4:", "written out")),
-        # a file that is not there
-        ({"w.worker": "---\nname: w\n---\n{{ file('RUBRIC.md') }}\n"}, "w", ("w.worker:4:", "'RUBRIC.md'")),
-        # a workshop file with a key we do not know
-        ({"workshop.yaml": "name: bad\nsandbocks: {}\n"}, "fine", ("workshop.yaml:2:", "unknown key 'sandbocks'")),
-        # more files than the workshop gives
-        (
-            {
-                "workshop.yaml": "sandbox: {root: ., readonly: true}\n",
-                "w.worker": "sandbox: {readonly: false}\n---\nhi\n",
-            },
-            "w",
-            ("w.worker: '/' is read-only",),
-        ),
-        # a name that leads out of the workshop
-        ({}, "../fine", ("'../fine'",)),
-    ],
-)  # fmt: skip
-def test_a_bad_definition_starts_no_run(bad: Desk, files: dict[str, str], worker: str, parts: tuple[str, ...]) -> None:
-    for name, text in files.items():
-        write(bad, name, text)
-    told(bad.type("start", worker, "hi", "--model", "offline:echo", code=8), *parts)
-    assert not (bad.workshop / ".llm-do").exists()
-
-
 def test_a_folder_without_a_workshop(bad: Desk) -> None:
     (bad.workshop / "workshop.yaml").unlink()
     told(bad.type("start", "fine", "hi", code=8), "workshop.yaml")
-
-
-def test_check_reports_every_problem_at_once(bad: Desk) -> None:
-    write(bad, "one.worker", "description: [\n---\nhi\n")
-    write(bad, "two.worker", "colour: red\nmodle: x\n---\nhi\n")
-    done = bad.type("check", str(bad.workshop), code=8)
-    printed = done.stdout + done.stderr
-    for part in ("one.worker:1:", "two.worker:1:", "two.worker:2:", "'colour'", "'modle'"):
-        assert part in printed
 
 
 @pytest.mark.parametrize(

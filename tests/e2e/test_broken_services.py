@@ -48,6 +48,7 @@ def test_a_setting_that_no_service_can_have_is_reported_where_the_run_is_awaited
     assert "Traceback" not in told
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "reason"),

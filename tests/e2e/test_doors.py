@@ -31,7 +31,7 @@ def connection() -> Iterator[dict[str, str]]:
         yield {"TEMPORAL_ADDRESS": address}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 def test_a_run_survives_the_death_of_its_door_and_of_its_service(
     desk: Desk, connection: dict[str, str], door: type[Door]

@@ -68,6 +68,7 @@ def test_the_page_of_an_extension_is_one_of_the_web_page(shop: Desk, tmp_path: P
     assert f"<h1>greeted</h1><p>{words} words</p>" in shown.text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("code", "entries", "said"),
     [

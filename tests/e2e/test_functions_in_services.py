@@ -248,6 +248,7 @@ def neighbour(service: Service) -> Iterator[None]:
     assert service.result(run) == "It was long."
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.usefixtures("neighbour")
 @pytest.mark.parametrize(
@@ -265,6 +266,7 @@ def test_a_signal_ends_no_call_and_is_noted_once(service: Service, function: str
         assert log.count(f"{name} has reached this process") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.usefixtures("neighbour")
 @pytest.mark.parametrize(
@@ -275,13 +277,14 @@ def test_a_process_that_a_function_forks_ends_as_any_other(service: Service, fun
     assert service.called(function) == told
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("neighbour")
 @pytest.mark.parametrize("function", ["leave", "abort", "replace", "leave_loop", "leave_thread"])
 def test_a_function_that_would_end_the_process_fails_its_call_alone(service: Service, function: str) -> None:
     assert f"'{function}' raised SystemExit" in service.called(function)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("function", ["loud", "loud_bytes", "loud_log"])
 def test_of_much_output_the_beginning_is_kept_and_the_rest_counted(service: Service, function: str) -> None:

@@ -6,30 +6,21 @@ import asyncio
 import json
 import re
 import signal
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
-import pytest_asyncio
-from playwright.async_api import FilePayload, Page, expect
+from playwright.async_api import Page, expect
 
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
 from tests.support.people.desk import Desk
-from tests.support.people.office import Office, link_of, office_in, write
+from tests.support.people.office import Office, link_of, write
 from tests.support.ports import unused_port
 from tests.support.workshops.hostile import hostile_pdf
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 HOSTILE_NAME = 'x"><b>\u202efdp.pdf'
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
-    """One office for all of this file."""
-    async with office_in(tmp_path_factory.mktemp("office")) as office:
-        yield office
 
 
 async def test_a_call_is_found_in_the_inbox_and_approved_by_keyboard(office: Office) -> None:
@@ -59,19 +50,7 @@ async def test_a_link_in_a_message_leads_whoever_is_signed_in_to_the_approval(of
     await office.client.cancel("linked")
 
 
-async def test_the_reason_of_a_rejection_is_in_the_models_next_turn(office: Office) -> None:
-    ada = await office.person()
-    await ada.goto(await office.asking("rejected", [write("/rejected.txt", "x")]))
-    await ada.keyboard.press("r")
-    await ada.keyboard.type("Not on a Sunday")
-    await ada.get_by_role("button", name="Reject").click()
-    await office.client.result("rejected")
-    await _is_told(office, ada, "rejected", "Rejected by ada")
-    told = [json.dumps(request.body) for request in office.provider.requests if "rejected.txt" in str(request.body)]
-    assert "Rejected by ada: Not on a Sunday" in told[-1]
-    assert office.read("rejected.txt") is None
-
-
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 async def test_an_edited_call_writes_the_edited_text(office: Office, scripts: bool) -> None:
     run = f"edited-{scripts}"
@@ -91,17 +70,7 @@ async def test_an_edited_call_writes_the_edited_text(office: Office, scripts: bo
     assert office.read(f"{run}.txt") == "one\ndrei\n"
 
 
-async def test_what_is_remembered_is_not_asked_again(office: Office) -> None:
-    ada = await office.person()
-    same = [write("/same.txt", "again")]
-    await ada.goto(await office.asking("remembered", same, same))
-    await ada.get_by_label("Identical calls need not ask again").check()
-    await ada.get_by_role("button", name="Approve", exact=True).click()
-    await office.client.result("remembered")
-    questions = await office.client.questions("remembered")
-    assert [one.verdict.door for one in questions if one.verdict is not None] == ["update", "grant"]
-
-
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 async def test_a_double_click_decides_once_and_is_no_mistake(office: Office, scripts: bool) -> None:
     run = f"double-{scripts}"
@@ -114,28 +83,6 @@ async def test_a_double_click_decides_once_and_is_no_mistake(office: Office, scr
     assert office.read(f"{run}.txt") == "x"
 
 
-async def test_of_two_people_the_first_decides_and_the_other_is_told(office: Office) -> None:
-    ada, bob = await office.person("ada"), await office.person("bob")
-    address = await office.asking("race", [write("/race.txt", "x")])
-    await asyncio.gather(ada.goto(address), bob.goto(address))
-    await bob.get_by_label("Reason").fill("too early")
-    await asyncio.gather(
-        ada.get_by_role("button", name="Approve", exact=True).click(),
-        bob.get_by_role("button", name="Reject").click(),
-    )
-    await office.client.result("race")
-    (question,) = await office.client.questions("race")
-    assert question.verdict is not None
-    winner = {"ada": "Approved by ada", "bob": "Rejected by bob"}[question.verdict.by]
-    loser = bob if question.verdict.by == "ada" else ada
-    await expect(loser.locator("#state")).to_contain_text(winner)
-    for page in (ada, bob):
-        await page.goto(address)
-        await expect(page.locator("#state")).to_contain_text(winner)
-        await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
-    assert (office.read("race.txt") is None) == (question.verdict.by == "bob")
-
-
 async def test_a_page_that_went_stale_says_so_by_itself(office: Office) -> None:
     ada = await office.person()
     await ada.goto(await office.asking("stale", [write("/stale.txt", "x")]))
@@ -146,6 +93,7 @@ async def test_a_page_that_went_stale_says_so_by_itself(office: Office) -> None:
     await expect(ada.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
 
 
+@pytest.mark.thorough
 async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
     address = await office.asking("long", [write("/long.txt", "line\n" * 500)])
     ada, without = await office.person(), await office.person(java_script_enabled=False)
@@ -161,6 +109,7 @@ async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
     await expect(without.get_by_role("status")).to_contain_text("Approved by ada")
 
 
+@pytest.mark.thorough
 async def test_question_after_question_is_answered_with_keys_alone(office: Office) -> None:
     await office.asking(run := "flow", [write(f"/flow-{number}.txt", "x\n" * 200) for number in (1, 2, 3)])
     await office.asks(run, "a3")
@@ -221,6 +170,7 @@ async def test_whoever_wants_it_is_notified_of_what_is_new(office: Office) -> No
     await asyncio.gather(office.client.cancel("notice-1"), office.client.cancel("notice-2"))
 
 
+@pytest.mark.thorough
 async def test_a_run_is_stopped_after_one_more_question(office: Office) -> None:
     ada = await office.person()
     await ada.goto(await office.asking("stopped", [write("/stopped.txt", "x")]))
@@ -270,6 +220,7 @@ async def test_all_is_done_without_scripts(office: Office) -> None:
     assert office.read("other.txt") is None
 
 
+@pytest.mark.thorough
 async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None:
     words = "one two three four five six seven eight"
     await office.asking("live", [write("/live.txt", "x")], words)
@@ -291,31 +242,6 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await axis.drag_to(axis, source_position={"x": 150, "y": 5}, target_position={"x": 300, "y": 5})
     await bob.wait_for_url("**/runs/live?from=*&to=*")
     await expect(bob.locator(".axis")).to_contain_text("only a part is shown")
-
-
-async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: Office) -> None:
-    ada = await office.person()
-    await ada.goto(f"{office.link}/start")
-    await ada.get_by_label("Worker", exact=True).select_option("clerk")
-    await ada.get_by_label("Prompt").fill(json.dumps([[write("/unasked.txt", "nobody was asked")]]))
-    await ada.get_by_label("Approvals").select_option("approve everything")
-    await ada.get_by_role("button", name="Start").click()
-    await expect(ada.locator("#tree .state").first).to_have_text("completed")
-    assert office.read("unasked.txt") == "nobody was asked"
-
-
-async def test_a_file_that_models_do_not_get_as_it_is_is_told_before_the_page_of_the_run(office: Office) -> None:
-    ada = await office.person()
-    await ada.goto(f"{office.link}/start")
-    await ada.get_by_label("Worker", exact=True).select_option("clerk")
-    await ada.get_by_label("Prompt").fill("[]")
-    file = FilePayload(name="names.csv", mimeType="text/csv", buffer="Müller".encode("cp1252"))
-    await ada.get_by_label("Files").set_input_files(file)
-    await ada.get_by_role("button", name="Start").click()
-    await expect(ada.get_by_role("alert")).to_contain_text("'names.csv': not all of it is text in UTF-8")
-    await assert_accessible(ada)
-    await ada.get_by_role("link", name="Go to the run").click()
-    await expect(ada.locator("#tree .state").first).to_be_visible()
 
 
 @pytest.mark.thorough

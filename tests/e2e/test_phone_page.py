@@ -73,6 +73,7 @@ async def phone(office: Office, size: tuple[int, int], **more: Any) -> Page:
     return await office.person(viewport=viewport, has_touch=True, is_mobile=True, **more)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_the_first_question_is_in_the_upper_part_of_the_inbox(
@@ -109,6 +110,7 @@ async def test_no_page_is_wider_than_the_screen_and_no_two_texts_touch(
         assert await ada.locator("body").evaluate(GLUED) == [], place
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_a_thumb_reaches_the_buttons_that_decide(office: Office, group: str, size: tuple[int, int]) -> None:
     ada = await phone(office, size)
@@ -128,6 +130,7 @@ async def test_a_thumb_reaches_the_buttons_that_decide(office: Office, group: st
             assert box["x"] + box["width"] <= size[0], name
 
 
+@pytest.mark.thorough
 async def test_words_from_right_to_left_do_not_change_the_order_around_them(office: Office, group: str) -> None:
     """The id of a run is behind its task, and what is said of a request is behind its title."""
     prompt = json.dumps([[write(f"/{HEBREW * 9}.txt", HEBREW)]], ensure_ascii=False)

@@ -134,6 +134,7 @@ def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
     assert desk.type("start", "echo_agent", "hello", "--model", "offline:echo").stdout == "hello\n"
 
 
+@pytest.mark.thorough
 def test_a_run_that_reaches_a_limit_exits_7_with_what_it_cost(shop: Desk) -> None:
     done = shop.type(*EVERY_DECK, "--approve-all", "--max-turns", "2", "-o", "json", code=7)
     told = json.loads(done.stdout)

@@ -29,6 +29,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offic
         yield office
 
 
+@pytest.mark.thorough
 async def test_two_parts_are_rejected_with_a_comment_and_the_second_review_has_only_what_is_new(office: Office) -> None:
     novel = EDITED_NOVEL.replace("line 16\n", "line sixteen\n")
     (office.desk.workshop / "files" / "novel.txt").write_text(NOVEL)

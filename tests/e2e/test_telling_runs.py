@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dialects.answers import says
-from tests.support.dialects.server import Providers
 from tests.support.people.desk import Desk, use_provider
 from tests.support.providers.answers import Gate, Gated, Text
 from tests.support.providers.provider import FakeProvider, fixed
@@ -50,6 +48,7 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_pat
     assert not (tmp_path / "x.md").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["start", "watch"])
 def test_a_pipe_is_told_of_the_work_while_it_is_done(desk: Desk, command: str) -> None:
@@ -68,23 +67,8 @@ def test_a_pipe_is_told_of_the_work_while_it_is_done(desk: Desk, command: str) -
     assert (process.returncode, out, err.count("main: turn")) == (0, "Hi.\n", 0)
 
 
+@pytest.mark.thorough
 def test_a_program_that_reads_json_gets_no_lines_about_the_work(shop: Desk) -> None:
     done = shop.type(*JOB[:4], "--id", "told-as-json", "-o", "json")
     assert json.loads(done.stdout)["status"] == "completed"
     assert "turn 1" not in done.stderr
-
-
-def test_a_result_whose_answer_was_cut_is_shown_as_not_whole(shop: Desk) -> None:
-    (shop.workshop / "teller.worker").write_text("---\nname: teller\nmodel: short\n---\nTell a story.\n")
-    with Providers() as providers, (shop.workshop / "workshop.yaml").open("a") as workshop:
-        alias = providers.alias("chat", "short", says("Once upon a", end="length"), says("Once upon a time."))
-        workshop.write(f"models: {json.dumps({'short': alias})}\n")
-        workshop.flush()
-        shop.type("start", "teller", "go", "--id", "cut", "-o", "json")
-        shop.type("start", "teller", "go on", "--id", "whole", "-o", "json")
-    cut, whole = (shop.type("show", run).stdout for run in ("cut", "whole"))
-    assert "result, not whole: the answer was cut off at its provider's limit\n  | Once upon a\n" in cut
-    assert "\nresult\n  | Once upon a time.\n" in whole
-    told, ended = (json.loads(shop.type("show", run, "--json").stdout) for run in ("cut", "whole"))
-    assert (told["output"], told["truncated"]) == ("Once upon a", "length")
-    assert (ended["output"], "truncated" in ended) == ("Once upon a time.", False)

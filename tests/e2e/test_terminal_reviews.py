@@ -6,6 +6,8 @@ import json
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.support.people.desk import Desk
 from tests.support.people.tmux import at_terminal
 
@@ -27,6 +29,7 @@ def files_of_patch(desk: Desk, *options: str) -> list[str]:
     return [line.split("\t")[2] for line in listed.stdout.splitlines()]
 
 
+@pytest.mark.thorough
 def test_thirty_files_are_reviewed_at_the_terminal(shop: Desk) -> None:
     """Two hunks are rejected with remarks by options; the second review has these alone, and a person walks it."""
     shop.type("start", "api_renamer", "rename get_price to price_of", "--id", "renamed", code=3)

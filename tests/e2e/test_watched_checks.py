@@ -61,6 +61,7 @@ async def test_each_save_is_checked_and_ctrl_c_ends_with_the_last_exit_code(work
             assert await process.wait() == DefinitionError.exit_code
 
 
+@pytest.mark.thorough
 async def test_a_file_that_is_gone_is_checked_too(workshop: Path) -> None:
     other = workshop / "workers/b.worker"
     other.write_text("descripton: x\n---\nRead.\n")

@@ -39,6 +39,7 @@ def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, addr
     assert service.wait(timeout=PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_a_service_still_begins_ends_it_in_silence(desk: Desk) -> None:
     """The server takes connections and answers nothing: no service gets further, however late the signal comes."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -153,6 +153,7 @@ async def test_an_answer_without_a_reason_is_whole_once_it_came_without_a_stream
     assert [providers.scripts[name].streamed for name in names] == [forms] * len(names)
 
 
+@pytest.mark.thorough
 @LIVE
 async def test_a_server_that_breaks_off_each_time_leaves_the_turn_to_another(
     place: Place, providers: Providers, live: bool

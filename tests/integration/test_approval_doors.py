@@ -170,6 +170,7 @@ async def test_internal_signals_with_nonsense_do_not_stop_anybody(place: Place) 
     assert (await place.client.result(run)).output == "Done."
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("ending", "said"), [("cancel", "cancelled"), ("terminate", "terminated")])
 async def test_the_questions_of_an_invocation_that_has_ended_are_withdrawn(
     place: Place, ending: str, said: str

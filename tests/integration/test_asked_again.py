@@ -87,6 +87,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", CALLS)
 async def test_a_worker_that_was_called_asks_again_too(place: Place, typed: Typed, kind: str) -> None:
     asking, tools, what = CALLS[kind]
@@ -122,6 +123,7 @@ CHANGED_CALLS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", CHANGED_CALLS)
 async def test_a_change_to_a_file_that_was_not_shown_is_told_as_asked_again(
     place: Place, typed: Typed, kind: str
@@ -181,6 +183,7 @@ async def test_a_question_marks_no_approval_of_another_invocation(place: Place) 
     await place.client.cancel(run)
 
 
+@pytest.mark.thorough
 async def test_a_review_that_made_nothing_is_told_from_the_one_that_did(place: Place, typed: Typed) -> None:
     place.write("a.txt", "one\n")
     main = scripted(write_call("/a.txt", "mine\n"), write_call("/b.txt"), "Done.")

@@ -270,6 +270,7 @@ async def test_a_model_of_texts_is_not_given_an_office_file_that_is_called_a_tex
     assert model.requests == []
 
 
+@pytest.mark.thorough
 async def test_a_table_that_is_called_a_text_goes_as_a_table_to_a_model_that_takes_tables(place: Place) -> None:
     table = io.BytesIO()
     with zipfile.ZipFile(table, "w") as made:

@@ -314,6 +314,7 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(
     assert (unfinished.batch.items[0].name, len(unfinished.batch.items), unfinished.continued) == ("bad", 1, None)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("limits", "what"), [({"invocations": 3}, "3 invocations"), ({"turns": 2}, "2 turns")])
 async def test_a_batch_stops_at_the_limit_of_its_run(place: Place, limits: dict[str, int], what: str) -> None:
     model = scripted(echo)

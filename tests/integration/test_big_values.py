@@ -73,6 +73,7 @@ async def test_a_client_without_the_blob_store_says_what_it_cannot_read(
     assert (await place.client.view(run)).usage.requests == 1
 
 
+@pytest.mark.thorough
 async def test_a_table_says_which_results_are_not_at_hand(place: Place, server: WorkflowEnvironment) -> None:
     place.worker("main", scripted(LARGE))
     batch = await place.start("main", prompt="", batch=batch_of("a"))

@@ -81,6 +81,7 @@ async def service(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
             await asyncio.to_thread(process.join)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["thread", "loop", "expression"])
 async def test_what_blocks_harms_no_call_and_no_turn(service: Service, how: str) -> None:

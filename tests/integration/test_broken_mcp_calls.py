@@ -51,7 +51,7 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     assert log.read_text() == "die 3\n"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice", "302", "303", "408", "503"]
 )
@@ -66,6 +66,7 @@ async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_perso
     assert (place.folder / "calls.log").read_text() == "sent\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", ["missing", "arguments"])
 async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, breaking: str, path: str) -> None:
     main = scripted(call("send"), "Done.")
@@ -74,7 +75,7 @@ async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, b
     assert tool_results(main, "send") == ["'send' says: refused"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("path", "said"),
     [

@@ -221,6 +221,7 @@ def all_told(model: ScriptedModel, tool: str) -> list[str]:
     return [result.text for request in model.requests for result in request.results(tool)]
 
 
+@pytest.mark.thorough
 async def test_twenty_calls_at_once_are_all_answered_big_ones_too(place: Place) -> None:
     main = prepare(place, call("ask_many", number=20), "Done.")
     sage = scripted(lambda messages: f"{len(heard(messages))} {uuid4().hex}")

@@ -112,6 +112,7 @@ async def test_another_decision_asks_what_comes_after_it(place: Place) -> None:
     assert "not today" in tool_results(main, "write_file")[0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -141,6 +142,7 @@ async def test_a_decision_that_only_named_people_can_take_is_theirs_and_not_that
     await place.client.cancel(fork)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

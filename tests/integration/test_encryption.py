@@ -127,6 +127,7 @@ async def failed_task(vault: Vault, run: str) -> str:
     raise AssertionError("the run has ended")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", [(), (NEW_KEY,), (IMPOSTOR,)], ids=["none", "another", "wrong"])
 async def test_a_client_without_the_key_is_told_which_and_changes_nothing(vault: Vault, keys: tuple[str, ...]) -> None:
     place = vault.place
@@ -179,6 +180,7 @@ class Forgetful(EncryptionCodec, WithSerializationContext):
         return await super().decode(payloads)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("activity", ["call_python_tool", "write_file", "agent__llmdo__model_request"])
 async def test_an_effect_that_comes_to_a_service_without_the_key_happens_once_there_is_one(
     vault: Vault, activity: str

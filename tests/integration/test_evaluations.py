@@ -75,6 +75,7 @@ async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place:
     assert {result.origin for result in record.results if result.case != "cleo"} == {begun.workflow}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("call_", "toolsets"),
     [
@@ -143,6 +144,7 @@ async def test_an_experiment_goes_on_in_new_histories_with_what_it_has(hasty: Pl
     assert record.gate.passed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("thresholds", "passed"),
     [

@@ -210,6 +210,7 @@ class Mail(FunctionToolset):
 '''
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -282,7 +283,7 @@ class Leaving(FunctionToolset):
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "cancel"])
 @pytest.mark.parametrize("at", ["init", "for_run", "enter", "list"])
 async def test_a_toolset_that_wants_to_leave_the_program_is_left_out_by_itself(

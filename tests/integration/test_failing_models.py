@@ -182,6 +182,7 @@ async def test_of_several_models_without_keys_the_first_whose_key_comes_answers(
 # --- another model ---
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "tries"),
     [

@@ -128,6 +128,7 @@ async def test_a_restricted_worker_keeps_the_names_of_its_files(place: Place) ->
     assert main.requests[-1].results("list_files")[0].data["files"] == [{"path": "/src/app.txt", "bytes": 3}]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("keys", "shown"),
     [

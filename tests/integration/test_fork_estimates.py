@@ -157,7 +157,7 @@ def within(estimate: ForkEstimate, usage: Usage, asked: int) -> dict[str, tuple[
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_what_a_fork_does_is_within_the_range_that_was_told(
     place: Place, point_at: Callable[..., FakeProvider], case: Case

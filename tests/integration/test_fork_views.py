@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.differences.reader import read_difference
@@ -56,6 +57,7 @@ async def test_every_view_of_a_fork_says_what_was_reused(place: Place) -> None:
     assert (await read_difference(place.client.temporal, run, fork)).difference.is_same
 
 
+@pytest.mark.thorough
 async def test_traces_and_logs_name_the_place_of_what_was_reused(place: Place) -> None:
     run, fork = await _fork(place)
     await place.client.result(fork)

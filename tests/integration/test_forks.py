@@ -113,6 +113,7 @@ async def test_edits_reads_and_commands_are_reused_over_files_that_have_gone_on(
     await check_same(place, run, (main,))
 
 
+@pytest.mark.thorough
 async def test_templates_are_reused(place: Place) -> None:
     judge = scripted("Four.")
     place.write("templates/one.yaml", f"system: Judge.\nmodel: {place.script('template-one', judge)}\n")
@@ -122,6 +123,7 @@ async def test_templates_are_reused(place: Place) -> None:
     await check_same(place, run, (judge, main))
 
 
+@pytest.mark.thorough
 async def test_batches_are_reused(place: Place) -> None:
     leaf, main = scripted("Leaf."), scripted(call("leaf", input="go"), write_call("/same.txt"), "Done.")
     place.worker("leaf", leaf)

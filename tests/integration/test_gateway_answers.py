@@ -321,6 +321,7 @@ async def test_words_alone_in_the_body_of_a_200_are_an_error(
     assert said in failed.value.message
 
 
+@pytest.mark.thorough
 async def test_a_long_complaint_about_an_answer_is_short_in_the_history(place: Place, providers: Providers) -> None:
     odd = [{"token": 7, "logprob": "x", "bytes": "y", "top_logprobs": None} for _ in range(5_000)]
     message = {"role": "assistant", "content": "Hi.", "function_call": odd}

@@ -99,6 +99,7 @@ async def ask_for(place: Place, workers: list[dict[str, Any]], *then: Any, edite
     return main
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("edited", [False, True], ids=["model", "person"])
 async def test_what_cannot_be_a_worker_is_refused(place: Place, edited: bool) -> None:
     place.write("evil.py", "raise SystemExit\n")
@@ -112,6 +113,7 @@ async def test_what_cannot_be_a_worker_is_refused(place: Place, edited: bool) ->
     assert files == {"workshop/workers/main.worker", "workshop/workers/sage.worker"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("edited", [False, True], ids=["model", "person"])
 async def test_hostile_text_in_a_worker_is_only_text(place: Place, edited: bool) -> None:
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
@@ -141,6 +143,7 @@ async def test_a_megabyte_is_refused_before_anybody_reads_it(place: Place) -> No
     assert not (place.folder / "workers/generated").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", ["toolsets", "sandbox", "locked", "server_side_tools"])
 async def test_nobody_gives_a_new_worker_keys_that_are_not_asked_for(place: Place, key: str) -> None:
     main = scripted(call("worker_create", **wanted(0), **{key: {}}), call("worker_create", **wanted(1)), "Done.")

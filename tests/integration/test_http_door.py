@@ -83,7 +83,7 @@ OTHER = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("changes", OTHER.values(), ids=OTHER.keys())
 async def test_a_key_that_was_used_for_another_request_is_refused(place: Place, changes: dict[str, Any]) -> None:
     writer(place, "Done.")
@@ -132,7 +132,7 @@ async def test_a_run_knows_its_request_to_its_end(place: Place, worker: str, mor
     assert code(await ada.start(worker, "other", key=place.queue, **more)) == (422, "UsageError")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("embedded", [True, False])
 @pytest.mark.parametrize(
     ("model", "step"),
@@ -159,7 +159,7 @@ async def test_a_model_whose_provider_is_misspelt_starts_nothing(
     await ci.until(begun.body["run"], "completed")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("model", "warning"),
     [
@@ -384,7 +384,7 @@ async def test_a_method_that_a_route_does_not_have_is_answered_with_those_that_i
     assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "body",
     [

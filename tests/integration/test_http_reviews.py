@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import Program, Reply, person, program
 from tests.support.runs.parked import write_call
@@ -89,6 +91,7 @@ async def test_files_and_hunks_are_accepted_and_others_are_not_with_reasons(plac
     assert not (place.folder / "sub").exists()
 
 
+@pytest.mark.thorough
 async def test_a_file_is_accepted_by_the_name_that_is_shown_and_no_other_one(place: Place) -> None:
     (place.folder / "Y").mkdir()
     proposer(place, [write_call("/Y/d\u200b.txt", "evil"), write_call("/Y/d\\u200b.txt", "good")], "Done.", "Pity.")
@@ -194,6 +197,7 @@ async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
     await place.client.cancel(run)
 
 
+@pytest.mark.thorough
 async def test_a_file_called_like_all_changes_is_accepted_alone(place: Place) -> None:
     proposer(place, [write_call("/*"), write_call("/a.txt")], "Done.", "Pity.")
     ada = person(place)

@@ -139,6 +139,7 @@ async def test_a_person_forks_a_run_and_knows_before_what_that_comes_to(place: P
         assert (await ada.ask("POST", f"/runs/{run}/forks", json=changes)).status == 422, changes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["gpt-5", "quux:m"])
 async def test_a_fork_warns_of_what_may_fail_in_the_answer_that_has_begun_it(place: Place, model: str) -> None:
     place.worker("writer", scripted("Done."), export=True)
@@ -155,6 +156,7 @@ async def test_a_fork_warns_of_what_may_fail_in_the_answer_that_has_begun_it(pla
     assert (await ada.until(forks[0]["run"], "completed"))["warnings"] == []
 
 
+@pytest.mark.thorough
 async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) -> None:
     place.worker("reader", scripted("Hi."), export=True)
     ci, ada = program(place), person(place)
@@ -175,6 +177,7 @@ async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) ->
     assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).body == "seven slides"
 
 
+@pytest.mark.thorough
 async def test_a_decision_that_is_held_is_taken_back_by_whoever_took_it(place: Place) -> None:
     place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets=FILESYSTEM, export=True)
     ada, bob, ci = person(place), person(place, "bob"), program(place)

@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", WRONG)
 async def test_an_ignored_signal_is_shown_where_people_look(place: Place, name: str) -> None:
     payload, words = WRONG[name]
@@ -65,6 +65,7 @@ async def test_an_ignored_signal_is_shown_where_people_look(place: Place, name: 
     assert sum("a signal was ignored: " in line for line in lines) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("data", [b"[" * 2_000 + b"]" * 2_000, b'{"id":' * 5_000 + b"1" + b"}" * 5_000, b"\xff", b"{"])
 async def test_a_signal_that_no_reader_can_read_harms_nobody(place: Place, data: bytes) -> None:
     run, _ = await start_parked(place, write_call(), "Done.")
@@ -78,7 +79,7 @@ async def test_a_signal_that_no_reader_can_read_harms_nobody(place: Place, data:
     await place.client.result(run)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [DECIDE_UPDATE, UNDO_UPDATE, EFFECT_UPDATE])
 @pytest.mark.parametrize("payload", [{"decision": "Approve", "id": 7}, "approve", None, [1]])
 async def test_an_update_that_is_no_decision_is_refused_in_our_words(place: Place, name: str, payload: Any) -> None:
@@ -91,6 +92,7 @@ async def test_an_update_that_is_no_decision_is_refused_in_our_words(place: Plac
     await place.client.result(run)
 
 
+@pytest.mark.thorough
 async def test_a_flood_of_wrong_signals_fills_no_history(place: Place) -> None:
     run, _ = await start_parked(place, write_call(), "Done.")
     for number in range(KEPT_IGNORED + 20):

@@ -36,6 +36,7 @@ async def interrupt(handle: WorkflowHandle[Any, Any], how: str) -> None:
         pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["cancelled", "terminated"])
 async def test_an_interrupted_experiment_goes_on_with_all_that_it_had(place: Place, how: str) -> None:
     free = asyncio.Event()

@@ -141,6 +141,7 @@ async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to
     assert asked == dict.fromkeys(final, 1)
 
 
+@pytest.mark.thorough
 @BOTH
 @pytest.mark.parametrize("adapter", ["chat", "anthropic"])
 async def test_a_limit_that_no_waiting_changes_is_known_by_its_words(
@@ -208,6 +209,7 @@ async def test_an_answer_that_a_library_does_not_expect_is_left_to_the_other_mod
     assert await asyncio.gather(*(place.outcome(name) for name in odd)) == [("By the other.", "")] * len(odd)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(3)
 @BOTH
 @EACH
@@ -260,6 +262,7 @@ async def shown_trouble(place: Place, worker: str) -> str:
     return activity_of(node)
 
 
+@pytest.mark.thorough
 @EACH
 async def test_a_key_that_no_header_carries_is_final_and_never_shown(
     place: Place, providers: Providers, monkeypatch: pytest.MonkeyPatch, adapter: str
@@ -296,6 +299,7 @@ async def test_a_line_end_after_a_key_is_no_part_of_it(
     assert await place.outcome("main") == ("Hello.", "")
 
 
+@pytest.mark.thorough
 @EACH
 async def test_a_connection_that_fails_in_an_unknown_way_is_left_to_the_other_model_and_named(
     place: Place, providers: Providers, adapter: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from llm_do_temporal.client import read_kinds
 from llm_do_temporal.testing import call, scripted
 from tests.support.people.signed_in import signed_in_browser
@@ -89,6 +91,7 @@ async def test_a_grant_for_two_answers_two_of_eight_calls_at_once_and_can_be_tak
     assert told == [("update", "ada", None), *[("grant", "ada", "a1")] * 2, *[("update", "bob", None)] * 6]
 
 
+@pytest.mark.thorough
 async def test_a_run_that_is_continued_as_new_takes_its_grant_along(hasty: Place) -> None:
     turns = [notes(f"{number}.md") for number in range(16)]
     hasty.worker("main", scripted(*turns, "Done."), toolsets=FILESYSTEM)

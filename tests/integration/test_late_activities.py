@@ -108,6 +108,7 @@ async def test_what_was_cancelled_before_it_begins_is_not_begun(server: Workflow
     assert await begun(server.client, wait) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hours", [0, -1, 1], ids=["right", "behind", "ahead"])
 async def test_what_the_server_has_given_up_is_not_begun(
     server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, hours: int

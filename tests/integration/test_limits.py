@@ -61,6 +61,7 @@ async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, poin
     assert {node.status for node in view.nodes.values()} <= {"completed", "cancelled", "failed"}
 
 
+@pytest.mark.thorough
 async def test_exactly_what_is_needed_is_enough(place: Place, point_at: Any) -> None:
     served = point_at(crowd(8, 3))
     write_crowd(place, turns=26, tool_calls=24, invocations=9, tokens=27_000, cost=10, time="1h")
@@ -71,6 +72,7 @@ async def test_exactly_what_is_needed_is_enough(place: Place, point_at: Any) -> 
     assert result.usage.unpriced == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("limits", "message"),
     [

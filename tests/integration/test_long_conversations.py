@@ -92,6 +92,7 @@ async def test_what_left_memory_is_read_from_the_history(place: Place, monkeypat
     assert len(model.requests) == 7
 
 
+@pytest.mark.thorough
 async def test_full_memory_drops_what_was_used_longest_ago(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "KEPT_CHARACTERS", 1)
     place.write("long.txt", "x" * 5000)
@@ -148,6 +149,7 @@ async def test_an_invocation_goes_on_as_new_and_forgets_nothing(hasty: Place) ->
     assert (node.status, node.path, node.worker) == ("completed", "main", "main")
 
 
+@pytest.mark.thorough
 async def test_what_an_invocation_knows_goes_on_with_it(hasty: Place) -> None:
     """Questions, workers it made, numbers of its delegations and occurrences of its calls."""
     hasty.workshop(model="test:none", approvals={"rules": {"worker.call": "pre_approved"}})
@@ -180,6 +182,7 @@ async def test_what_an_invocation_knows_goes_on_with_it(hasty: Place) -> None:
     assert {node.path for node in view.nodes.values()} == {"main"} | {f"main/helper-{n}" for n in range(1, 13)}
 
 
+@pytest.mark.thorough
 async def test_an_approval_is_answered_after_an_invocation_went_on_as_new(hasty: Place) -> None:
     hasty.write("long.txt", "x" * 5000)
     reads = [call("read_file", path="/long.txt", offset=turn, max_chars=100) for turn in range(14)]
@@ -193,6 +196,7 @@ async def test_an_approval_is_answered_after_an_invocation_went_on_as_new(hasty:
     assert any(one.events[-1].event_type == CONTINUED for one in await hasty.histories())
 
 
+@pytest.mark.thorough
 async def test_a_model_is_told_how_a_long_conversation_began_and_its_newest_turns(hasty: Place) -> None:
     hasty.write("long.txt", "x" * 5000)
     told: list[SeenRequest] = []
@@ -230,6 +234,7 @@ async def test_a_tool_that_was_made_on_the_way_is_offered_from_then_on(hasty: Pl
     assert [one.text for one in model.requests[-1].results("helper")] == ["Helped.", "Helped."]
 
 
+@pytest.mark.thorough
 async def test_what_was_spent_counts_after_an_invocation_went_on_as_new(
     hasty: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

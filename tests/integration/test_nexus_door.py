@@ -241,6 +241,7 @@ async def test_an_odd_call_is_refused_at_once_and_the_run_goes_on(place: Place) 
         assert (await calling.result())["output"] == "Done."
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.extension("rules")
 @pytest.mark.parametrize(("decision", "speaks_against"), [("approve", False), ("reject", True)])
 async def test_what_a_workflow_hands_on_teaches_no_rule(place: Place, decision: str, *, speaks_against: bool) -> None:

@@ -74,6 +74,7 @@ async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_
     assert (await remote.client.result(run)).output == LARGE
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("methods", "answer"), [((), "503 Service Unavailable"), (("PUT",), "403 Forbidden")], ids=["down", "full"]
 )
@@ -96,6 +97,7 @@ async def test_a_store_that_is_down_for_a_while_delays_a_run_and_loses_nothing(
     assert len(model.requests) == 2
 
 
+@pytest.mark.thorough
 async def test_a_large_result_waits_for_a_store_that_is_down_beyond_all_patience(
     store: ObjectStore, server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ async def test_a_large_result_waits_for_a_store_that_is_down_beyond_all_patience
     assert [one.text for one in model.requests[-1].results("large")] == [LARGE]
 
 
+@pytest.mark.thorough
 async def test_a_call_whose_arguments_cannot_be_read_at_once_is_made_later_and_once(
     remote: Place, store: ObjectStore, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ async def test_an_odd_answer_is_a_result_or_a_plain_failure(place: Place, transp
     assert tool_results(main, "odd") == [*READ.values(), *(f"'odd' says: {text}" for text in FAILED.values())]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_deep_or_large_result_is_cut(place: Place, transport: str) -> None:
     deep_answer = result(f'{{"content":[],"structuredContent":{{"a":{DEEP}}}}}')
@@ -123,6 +124,7 @@ async def test_a_deep_or_large_result_is_cut(place: Place, transport: str) -> No
     assert '"truncated":true' in long
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_half_a_character_takes_no_tool_away(place: Place, transport: str) -> None:
     main = scripted([call("odd"), call("half")], "Done.")
@@ -134,7 +136,7 @@ async def test_half_a_character_takes_no_tool_away(place: Place, transport: str)
     assert tool_results(main, "half") == ["called half"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transport", ["stdio", "stream"])
 @pytest.mark.parametrize(
     ("line", "times"),
@@ -162,6 +164,7 @@ async def test_what_stands_before_an_answer_costs_nothing(
     assert sum(len(record.getMessage()) for record in caplog.records) < 60_000
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: Place, transport: str) -> None:
     """Hints of the server change nothing: it is not trusted to say that a call may be repeated."""
@@ -174,6 +177,7 @@ async def test_an_answer_that_is_cut_is_a_question_for_a_person_at_once(place: P
     assert "is unknown" in tool_results(main, "odd")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", ["stdio", "stream"])
 async def test_a_server_that_writes_prose_for_long_is_a_question_for_a_person(
     place: Place, monkeypatch: pytest.MonkeyPatch, transport: str
@@ -197,6 +201,7 @@ class Clock(asyncio.SelectorEventLoop):
         return super().time() + self.ahead
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(("early", "answer"), [(60, "called odd"), (-60, "did not answer in time")])
 def test_a_call_is_waited_for_as_long_as_it_may_take_and_no_longer(
@@ -232,6 +237,7 @@ def test_a_call_is_waited_for_as_long_as_it_may_take_and_no_longer(
     assert answer in str(error or answering.result().value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", ["caf\\xe9", "\\xff\\xfe\\x00"])
 async def test_bytes_that_are_no_text_take_no_answer_away(place: Place, broken: str) -> None:
     """Standard output of a program that writes in another encoding."""
@@ -268,7 +274,7 @@ def program(action: str) -> dict[str, Any]:
     return {"mcp": {"odd": {"command": command, "pre_approved": True}}}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("action", "why"),
     [
@@ -294,6 +300,7 @@ async def test_a_program_that_cannot_answer_is_a_question_for_a_person_at_once(
     assert "is unknown" in tool_results(main, "odd")[0]
 
 
+@pytest.mark.thorough
 async def test_a_launcher_that_ends_well_does_not_end_its_server(place: Place) -> None:
     main = scripted(call("odd"), "Done.")
     keys = program("print(json.dumps({'id': asked['id'], 'result': 'hi'}), flush=True)")

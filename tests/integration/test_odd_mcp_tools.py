@@ -33,7 +33,7 @@ def taking(schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": "odd", "inputSchema": {"type": "object", "properties": {"x": schema}}}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tool", "offered"),
     [

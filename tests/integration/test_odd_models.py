@@ -101,6 +101,7 @@ async def test_arguments_too_large_for_a_history_are_refused_with_the_limit(plac
     assert (place.folder / "a.txt").stat().st_size == 200_000
 
 
+@pytest.mark.thorough
 async def test_many_large_calls_in_one_turn_are_as_good_as_one(place: Place) -> None:
     writes = [call("write_file", path=f"/{number}.txt", content="x" * 300_000) for number in range(8)]
     main = scripted(writes, "Too much.")
@@ -152,6 +153,7 @@ async def test_a_result_too_large_to_be_kept_fails_the_run_at_once(
         await place.run("main")
 
 
+@pytest.mark.thorough
 async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
@@ -182,6 +184,7 @@ async def test_a_tree_too_deep_for_its_names_stops_growing(place: Place) -> None
     assert len((await place.client.view(run)).nodes) == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "payload", [None, "greeter", 7, [], {}, {"worker": "main", "promt": "hi"}, {"worker": ["main"]}]
 )

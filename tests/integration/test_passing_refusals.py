@@ -44,6 +44,7 @@ FINAL = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_a_refusal_is_judged_by_its_words(place: Place, providers: Providers, adapter: str) -> None:

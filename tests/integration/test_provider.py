@@ -66,6 +66,7 @@ async def test_what_passes_by_itself_is_tried_again_and_no_answered_turn_is_aske
     assert result.usage.requests == ORCHESTRATOR_TURNS + len(decks)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
@@ -104,6 +105,7 @@ async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Pl
     assert "Incorrect API key provided" in tool_results(main, "remote")[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [

@@ -246,7 +246,7 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
     assert "raised ValidationError" in second
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("tool", "args", "words"),
     [
@@ -348,6 +348,7 @@ async def test_a_call_asks_unless_a_rule_says_otherwise(place: Place) -> None:
     assert tool_results(model, "slugify")[0].startswith("c-d\nada changed this call")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rules", "own", "mode", "result"),
     [

@@ -92,6 +92,7 @@ async def test_after_a_decision_comes_the_next_question_of_the_filter_and_at_the
     await place.client.cancel(other)
 
 
+@pytest.mark.thorough
 async def test_the_tally_tells_of_a_call_that_was_not_carried_out_and_asked_again(place: Place) -> None:
     run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
     oldest = min(await place.pending(run, 2), key=lambda one: one.id)
@@ -110,6 +111,7 @@ async def test_the_tally_tells_of_a_call_that_was_not_carried_out_and_asked_agai
     await place.client.result(run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("named", ["%00", "x%00", "'", "%27%00%5C", "nobody"])
 async def test_a_filter_that_names_no_run_leaves_the_question_as_it_is(place: Place, named: str) -> None:
     run, _ = await start_parked(place, write_call("/a.txt"), "Done.")

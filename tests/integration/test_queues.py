@@ -303,6 +303,7 @@ MANY: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("many", MANY.values(), ids=list(MANY))
 async def test_a_question_has_its_turn_long_before_many_items_are_through(
     many: dict[str, Any], fair: WorkflowEnvironment, tmp_path: Path

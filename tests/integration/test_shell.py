@@ -120,6 +120,7 @@ async def test_a_rejected_command_does_not_run(place: Place) -> None:
     assert not (place.folder / "a.txt").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -143,6 +144,7 @@ async def test_a_changed_command_is_judged_again(place: Place, changed: str, say
     assert not (place.folder / "a.txt").exists()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "says"),
     [

@@ -66,6 +66,7 @@ async def test_validators_of_the_class_run_and_what_they_make_is_the_result(plac
         assert "low is above high" in str(model.requests[1].messages[-1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

@@ -32,6 +32,7 @@ TASKS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("given", "tasks"),
     [

@@ -160,6 +160,7 @@ async def test_a_server_with_a_template_goes_on_after_whatever_happens_in_a_run(
     assert providers.scripts[name].complaints == []
 
 
+@pytest.mark.sampled(2)
 @LIVE
 @pytest.mark.parametrize("second", ADAPTERS)
 async def test_another_model_saves_the_run_whatever_the_first_one_called(

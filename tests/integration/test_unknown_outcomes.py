@@ -135,6 +135,7 @@ async def test_where_nobody_is_asked_the_model_is_told_and_nothing_runs_again(se
     assert (await services.place.client.desk(run)).approvals == ()
 
 
+@pytest.mark.thorough
 async def test_cancelling_the_run_is_the_third_answer(services: Services) -> None:
     run = await services.lose_command()
     await services.place.pending(run)
@@ -144,6 +145,7 @@ async def test_cancelling_the_run_is_the_third_answer(services: Services) -> Non
     assert services.effects == "ran\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mark", ["@idempotent", ""])
 async def test_what_a_function_asks_of_a_worker_outlives_its_service(services: Services, mark: str) -> None:
     place = services.place

@@ -110,6 +110,7 @@ async def test_a_program_that_does_not_serve_is_told_with_its_end(place: Place) 
     assert not [text for text in found.values() if "/nowhere" in text or str(place.folder) in text]
 
 
+@pytest.mark.thorough
 async def test_a_server_that_does_not_answer_is_told_with_the_time(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 from temporalio import workflow
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -120,6 +121,7 @@ async def done_by(
         )
 
 
+@pytest.mark.thorough
 async def test_a_workflow_that_got_no_processor_goes_on_and_its_worker_ends(server: WorkflowEnvironment) -> None:
     attempts.clear()
     survived.clear()

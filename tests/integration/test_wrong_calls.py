@@ -127,6 +127,7 @@ async def test_a_result_that_never_fits_says_what_did_not_fit(place: Place, prov
         assert "retries" not in str(ended.value)
 
 
+@pytest.mark.thorough
 async def test_a_tool_that_does_not_exist_is_not_asked_for_without_end(place: Place, providers: Providers) -> None:
     alias = providers.alias("chat", "endless", *[asks("no_such_tool", x=1)] * 20)
     place.workshop(models={"m": alias})
@@ -135,6 +136,7 @@ async def test_a_tool_that_does_not_exist_is_not_asked_for_without_end(place: Pl
         await place.run("main")
 
 
+@pytest.mark.thorough
 async def test_right_calls_in_between_are_no_reason_to_give_up(place: Place, providers: Providers) -> None:
     turns = [asks("no_such_tool", x=1), asks("read_file", path="/none.txt")] * 12
     alias = providers.alias("chat", "between", *turns, says("Done."))

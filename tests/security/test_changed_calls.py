@@ -101,6 +101,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("bare", [True, False], ids=["bare", "isolated"])
 @pytest.mark.parametrize("changed", ["sh run.sh --dry", "sh /run.sh", "sh -erun.sh", "cat run.sh"])
 @pytest.mark.parametrize("change", CHANGES)

@@ -139,6 +139,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("change", "path"), CHANGES)
 def test_what_an_author_changes_counts_at_once_and_half_written_too(
     whole: Files, change: Callable[[Path], None], path: str

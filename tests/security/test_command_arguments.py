@@ -158,7 +158,7 @@ ESCAPES = [
 ]
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("pattern", "command"), ESCAPES, ids=[command for _, command in ESCAPES])
 async def test_no_argument_leads_out_of_the_paths_of_a_rule(ground: Ground, pattern: str, command: str) -> None:
     with_lists(ground)
@@ -310,6 +310,7 @@ def test_a_wildcard_fits_names(pattern: str, command: str) -> None:
     assert judge_command(policy, WHOLE, command).use.asks is False
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.control
 @pytest.mark.parametrize(
     "command",
@@ -335,6 +336,7 @@ async def test_what_lies_in_the_paths_is_used(ground: Ground, command: str) -> N
         assert result.exit_code == 0, result.stderr
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.control
 @pytest.mark.parametrize("paths", [("/",), ("/src", "/"), ("/files",)])
 @pytest.mark.parametrize("command", ["cat data.txt", "cp data.txt new.txt", "sort -r data.txt -o sorted"])

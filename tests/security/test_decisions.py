@@ -62,7 +62,7 @@ async def answer_until(place: Place, run: str, tool: str) -> Any:
         await place.decide(run, id=one.id, remember="session")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", TWICE)
 async def test_a_remembered_decision_does_not_cover_other_bytes(place: Place, what: str) -> None:
     make, changed = TWICE[what]
@@ -83,6 +83,7 @@ async def test_a_remembered_decision_does_not_cover_other_bytes(place: Place, wh
     await place.client.result(run)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("door", ["signal", "update"])
 @pytest.mark.parametrize("named", ["another run's", "zeros", "empty"])
 async def test_a_decision_about_something_else_is_not_taken(place: Place, door: str, named: str) -> None:

@@ -109,6 +109,7 @@ SPELLINGS: tuple[str, ...] = (
 )
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("path", SPELLINGS, ids=ascii)
 def test_no_spelling_of_a_definition_can_be_written(whole: Files, path: str) -> None:
     before = snapshot(whole.workshop)
@@ -137,6 +138,7 @@ def test_nor_can_it_be_edited(whole: Files, path: str) -> None:
     assert snapshot(whole.workshop) == before
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", EXISTING)
 def test_a_link_to_a_definition_is_no_way_to_it(whole: Files, target: str) -> None:
     """As left by a command that was let make links."""

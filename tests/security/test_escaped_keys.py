@@ -131,6 +131,7 @@ def test_a_number_in_a_broken_configuration_is_not_quoted(tmp_path: Path, monkey
     assert "12345678901" not in str(refused.value)
 
 
+@pytest.mark.thorough
 def test_a_command_does_not_quote_a_broken_configuration(tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text(f'[profile.default]\naddress="127.0.0.1:1"\napi_key={SECRET}\n')
     given = os.environ | {"TEMPORAL_CONFIG_FILE": str(tmp_path / "temporal.toml")}

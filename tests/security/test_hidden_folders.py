@@ -52,7 +52,7 @@ STATES = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("tree", "at"), STATES)
 async def test_no_command_reads_state_wherever_it_lies(tmp_path: Path, tree: Tree, at: str) -> None:
     ground = Ground(tmp_path / "workshop", BWRAP, tree)
@@ -148,6 +148,7 @@ async def test_where_workers_have_no_folder_of_their_own_no_python_is_made(
     assert ground.changed() == {"workshop.yaml"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.control
 @pytest.mark.parametrize(
     "left",
@@ -171,6 +172,7 @@ async def test_what_one_command_leaves_does_not_stop_the_next(tmp_path: Path, le
     assert (result.stdout.text, result.stderr.text) == ("y\n", "")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "last", ["os.mkdir('.git')", "open('x.worker', 'w')", "open('.git', 'w')", "os.mkdir('.llm-do')"]
 )

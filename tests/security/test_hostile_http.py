@@ -206,6 +206,7 @@ AMBIGUOUS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("headers", AMBIGUOUS.values(), ids=AMBIGUOUS.keys())
 async def test_a_request_that_two_readers_read_otherwise_starts_nothing(
     place: Place, runs_begun: Callable[[], Awaitable[set[str]]], headers: list[tuple[str, str]]
@@ -229,6 +230,7 @@ OVERRIDES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("headers", OVERRIDES, ids=lambda one: next(iter(one)))
 async def test_no_header_makes_another_request_of_one(place: Place, headers: dict[str, str]) -> None:
     place.worker("writer", scripted("Done."), **WRITE)
@@ -325,6 +327,7 @@ async def test_a_broken_file_of_tokens_opens_nothing_and_is_named_in_the_log_alo
     assert "nobody's token counts" in caplog.text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["begins", "worker", "who", "text"])
 async def test_a_control_character_in_a_filter_is_a_mistake_and_no_outage(place: Place, name: str) -> None:
     refused = await person(place).ask("GET", f"/runs?{name}=%00")

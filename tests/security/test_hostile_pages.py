@@ -115,7 +115,7 @@ _TRY_ALL = """async ([targets, path, body, seconds]) => {{
 WHAT = {"start": starting("started-by-a-page"), "approve": approving()}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_page_of_another_origin_starts_and_approves_nothing(stage: Stage, way: str, what: str) -> None:
@@ -127,7 +127,7 @@ async def test_a_page_of_another_origin_starts_and_approves_nothing(stage: Stage
     assert await stage.running.what_happened() == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("way", ["fetch as text", "fetch as JSON", "fetch with a token", "a form as text"])
 async def test_a_name_that_is_made_to_mean_this_machine_starts_and_approves_nothing(

@@ -238,6 +238,7 @@ def test_an_error_on_the_terminal_has_no_key(capsys: pytest.CaptureFixture[str])
     assert not leaks(capsys.readouterr().err)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["Ab" * 500_000, KEY[:11] * 50_000, "\n" * 500_000, "\\n" * 200_000, "sk-" * 300_000])
 @pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_long_text_is_searched_within_its_time(text: str) -> None:

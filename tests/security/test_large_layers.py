@@ -63,6 +63,7 @@ def test_a_change_that_is_too_large_is_named_and_nothing_of_its_command_is_taken
     assert (shop.folder / "large.bin").stat().st_size == LARGE_BYTES
 
 
+@pytest.mark.thorough
 @pytest.mark.control
 def test_a_command_reads_and_cuts_a_large_file(shop: Shop) -> None:
     layer = shop.ran("stat -c %s large.bin > size.txt; truncate -s 5 other.bin")
@@ -73,6 +74,7 @@ def test_a_command_reads_and_cuts_a_large_file(shop: Shop) -> None:
     assert read == {"other.bin": bytes(5), "size.txt": b"2147483648\n"}
 
 
+@pytest.mark.thorough
 def test_a_layer_of_more_paths_than_it_takes_is_refused_with_their_number(shop: Shop) -> None:
     draft = LayerDraft(NO_LAYER, shop.base, EDITOR)
     with pytest.raises(SandboxRefusal, match=r"20,?000"):  # noqa: PT012 - whichever write is one too many

@@ -86,7 +86,7 @@ def command(kind: str, sleep: str) -> str:
     return LEFTOVERS[kind].replace("{sleep}", sleep)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", LEFTOVERS)
 async def test_nothing_outlives_its_command(ground: Ground, kind: str) -> None:
     sleep, runs = sleeper()
@@ -103,6 +103,7 @@ async def test_nothing_outlives_the_time_of_its_command(ground: Ground, kind: st
     await until(lambda: not runs())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["background", "own session, forked", "daemon of a daemon", "ignores the signals"])
 async def test_nothing_outlives_a_cancelled_command(ground: Ground, kind: str) -> None:
     sleep, runs = sleeper()
@@ -117,6 +118,7 @@ async def test_nothing_outlives_a_cancelled_command(ground: Ground, kind: str) -
     await until(lambda: not runs())
 
 
+@pytest.mark.sampled(1)
 async def test_a_command_that_stops_its_reaper_is_ended_all_the_same(ground: Ground) -> None:
     sleep, runs = sleeper()
     script = f"setsid -f {sleep}; kill -STOP $PPID; {sleep}"
@@ -168,6 +170,7 @@ STOPPING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", STOPPING)
 async def test_a_reaper_that_was_stopped_wakes_when_the_service_is_killed(tmp_path: Path, kind: str) -> None:
     sleep, runs = sleeper()
@@ -209,6 +212,7 @@ _LOCKS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", _LOCKS)
 async def test_no_command_holds_up_who_writes(ground: Ground, kind: str) -> None:
     script = (

@@ -140,7 +140,7 @@ CHANGES = [
 definition."""
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("script", CHANGES)
 async def test_no_command_changes_what_defines(ground: Ground, script: str) -> None:
     ground.overlays = False
@@ -155,7 +155,7 @@ async def test_no_command_changes_what_defines(ground: Ground, script: str) -> N
     assert not {name for name in made if "evil" in name or name.endswith("2")}
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("script", CHANGES)
 async def test_no_command_over_an_overlay_does_what_write_file_could_not(ground: Ground, script: str) -> None:
     protection = protection_of(ground.folder)
@@ -188,6 +188,7 @@ READS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("script", READS)
 async def test_no_command_reads_what_is_not_its_own(
     ground: Ground, script: str, monkeypatch: pytest.MonkeyPatch
@@ -220,6 +221,7 @@ KERNEL = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("script", KERNEL)
 async def test_no_command_reaches_the_machine(ground: Ground, script: str) -> None:
     result = await ground.script(script)
@@ -247,6 +249,7 @@ TAKEOVERS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("script", TAKEOVERS)
 async def test_a_repository_among_the_files_keeps_its_state(ground: Ground, script: str) -> None:
     ground.tree = FILES
@@ -295,6 +298,7 @@ async def test_looking_at_a_repository_runs_nothing_that_it_names(
     assert not (ground.folder / "files" / ran).exists()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", [BWRAP, None], ids=["isolated", "bare"])
 @pytest.mark.parametrize("command", ["git status", "git log", "git diff", "git show", "git fetch"])
 async def test_a_folder_that_looks_like_a_repository_is_none(tmp_path: Path, way: str | None, command: str) -> None:

@@ -84,7 +84,7 @@ async def refused(activities: ShellActivities, request: ShellInput) -> str:
     return str(raised.value.type)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(3)
 @BOTH
 @pytest.mark.parametrize("spelled", SPELLED)
 async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, spelled: str, isolated: bool) -> None:

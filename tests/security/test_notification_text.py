@@ -143,6 +143,7 @@ def texts(value: Any) -> Iterator[str]:
         yield value
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("text", [*PINGS, *LINKS])
 def test_a_message_for_any_receiver_is_dead(text: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "s")

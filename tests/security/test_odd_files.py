@@ -97,6 +97,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "workshop")
 
 
+@pytest.mark.sampled(93)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)

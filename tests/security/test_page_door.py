@@ -295,6 +295,7 @@ def _spread(number: int) -> str:
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "peers",
     [

@@ -93,7 +93,7 @@ def _has_ended(process: psutil.Process) -> bool:
         return True
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> None:
@@ -106,7 +106,7 @@ def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> Non
     wait_for_end(workers())
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> None:
@@ -116,7 +116,7 @@ def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> N
     wait_for_end(workers())
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_pages_of_a_forged_file_are_shown_or_not(forged: Forged) -> None:
@@ -125,7 +125,7 @@ def test_the_pages_of_a_forged_file_are_shown_or_not(forged: Forged) -> None:
     wait_for_end(workers())
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", [*SLOW.values(), *LARGE.values()], ids=[*SLOW, *LARGE])
 def test_the_pages_of_a_forged_deck_are_read_or_not(forged: Forged) -> None:

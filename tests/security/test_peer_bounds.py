@@ -86,7 +86,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifying, "ANSWER_SECONDS", PATIENCE_SECONDS)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize("format_", ["json", "slack"])
 @pytest.mark.parametrize(("pieces", "pause"), SILENT.values(), ids=SILENT)

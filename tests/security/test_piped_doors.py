@@ -104,6 +104,7 @@ def resource(uri: str) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": uri, "text": "x"}}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [ACP, MCP], ids=lambda arguments: arguments[0])
 async def test_what_is_no_message_changes_nothing(place: Place, arguments: tuple[str, ...]) -> None:
     writer(place)
@@ -155,6 +156,7 @@ def padded(method: str, number: int, size: int) -> bytes:
     return request.encode().ljust(size - 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [0, 2, 65_535, -1, 70_000, "1", None, 1.5])
 async def test_a_version_that_is_not_known_is_answered_with_ours_or_refused(lasting: Attacked, version: Any) -> None:
@@ -248,6 +250,7 @@ async def given(place: Place, run: str) -> Any:
     return (await read_facts(place.client.temporal, await read_run(place.client.temporal, run))).all_attachments
 
 
+@pytest.mark.thorough
 async def test_ten_thousand_blocks_are_a_prompt_and_a_hundred_and_one_files_are_not(place: Place) -> None:
     writer(place)
     async with piped(place, *ACP) as door:
@@ -261,6 +264,7 @@ async def test_ten_thousand_blocks_are_a_prompt_and_a_hundred_and_one_files_are_
     assert sorted(one.path for one in await given(place, session)) == ["2-deck.txt", "deck.txt"]
 
 
+@pytest.mark.thorough
 async def test_an_editor_that_leaves_while_a_run_begins_leaves_a_whole_run_or_none(place: Place) -> None:
     writer(place)
     async with piped(place, *ACP) as door:
@@ -275,6 +279,7 @@ async def test_an_editor_that_leaves_while_a_run_begins_leaves_a_whole_run_or_no
         await place.pending(session)
 
 
+@pytest.mark.thorough
 async def test_an_editor_that_reads_nothing_holds_up_no_run(place: Place) -> None:
     writer(place)
     async with piped(place, *ACP) as door:
@@ -289,6 +294,7 @@ async def test_an_editor_that_reads_nothing_holds_up_no_run(place: Place) -> Non
         await place.client.result(session)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [ACP, MCP], ids=lambda arguments: arguments[0])
 async def test_what_a_worker_says_stays_within_its_line(place: Place, arguments: tuple[str, ...]) -> None:

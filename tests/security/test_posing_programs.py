@@ -17,6 +17,7 @@ from tests.support.doors.http_client import person, program, waiting, writer
 from tests.support.runs.place import Place
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["root", "ada", "mcp-agent"])
 async def test_a_program_named_like_a_person_is_not_that_person(place: Place, name: str) -> None:
     writer(place)
@@ -33,6 +34,7 @@ async def test_a_program_named_like_a_person_is_not_that_person(place: Place, na
         await place.client.cancel(one)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["ci", "CI", "\uff43\uff49"])
 async def test_a_name_that_counts_as_the_same_decides_nothing(place: Place, name: str) -> None:
     writer(place)
@@ -155,6 +157,7 @@ async def test_a_workflow_that_is_no_run_is_not_reached(place: Place) -> None:
     await other.terminate()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scopes", [(TokenScope.READ,), (TokenScope.DECIDE,), (TokenScope.READ, TokenScope.DECIDE)])
 async def test_an_old_key_tells_nothing_to_a_token_without_its_scope(
     place: Place, scopes: tuple[TokenScope, ...]
@@ -172,6 +175,7 @@ async def test_an_old_key_tells_nothing_to_a_token_without_its_scope(
     await place.client.cancel(run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", ["replaced", "grown", "linked"])
 async def test_a_program_reads_no_file_that_has_changed_since(place: Place, change: str) -> None:
     writer(place)

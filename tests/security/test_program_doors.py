@@ -79,6 +79,7 @@ HEADERS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("headers", HEADERS, ids=repr)
 async def test_nothing_but_a_known_token_opens_a_door(place: Place, headers: dict[str, str]) -> None:
     token = make(place, "ada", *TokenScope, is_person=True)
@@ -111,6 +112,7 @@ async def test_a_page_that_has_taken_over_a_name_reaches_no_door(place: Place, h
     assert (await post(place, "/mcp", json=INITIALIZE, headers=sent)).status_code in (400, 421)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9"])
 async def test_a_page_in_a_browser_reads_and_starts_nothing(place: Place, origin: str) -> None:
     token = make(place, "ada", *TokenScope, is_person=True)
@@ -126,7 +128,7 @@ async def test_a_page_in_a_browser_reads_and_starts_nothing(place: Place, origin
 IDS = ["%2e%2e", "nothing", "a" * 2_000, "run/main", "RUN/main", "RUN%2Fmain", "RUN%00", "RUN ", "*", "' OR 1=1"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", IDS)
 async def test_no_spelling_of_an_id_leads_to_a_foreign_run(place: Place, name: str) -> None:
     writer(place)
@@ -195,7 +197,7 @@ DECISIONS: list[Any] = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("body", DECISIONS, ids=lambda body: json.dumps(body)[:60])
 async def test_an_odd_decision_decides_nothing(place: Place, body: Any) -> None:
     writer(place)

@@ -110,7 +110,7 @@ async def asked(model: Model, stream: bool) -> None:
                 pass
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_more_than_an_answer_is_not_read_and_not_asked_for_again(endless: str, adapter: str, kind: str) -> None:

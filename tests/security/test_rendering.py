@@ -241,7 +241,7 @@ def refused_within_bounds(source: InstructionText, told: Connection) -> None:
         told.send(str(error))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize("body", ENDLESS.values(), ids=ENDLESS.keys())
 def test_rendering_ends_within_bounds(folder: Folder, body: str) -> None:

@@ -36,7 +36,7 @@ REMOTES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", [BWRAP, None], ids=["isolated", "bare"])
 @pytest.mark.parametrize("command", REMOTES)
 async def test_a_remote_of_a_repository_names_no_program(tmp_path: Path, way: str | None, command: str) -> None:
@@ -58,6 +58,7 @@ async def test_a_remote_of_a_repository_names_no_program(tmp_path: Path, way: st
 NAMES = ["bad\\xff", "\\xc3", "\\xed\\xa0\\x80", "\\xf0\\x9f", "a\\x80b"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_result_of_a_command_can_be_told_whatever_names_there_are(ground: Ground, name: str) -> None:
     ground.tree = FILES

@@ -68,6 +68,7 @@ def is_free(pattern: str, command: str) -> bool:
     return True
 
 
+@pytest.mark.sampled(118)
 @pytest.mark.parametrize("spelled", SPELLED)
 @pytest.mark.parametrize("runner", split(RUNNERS))
 def test_what_a_rule_blocks_is_blocked_where_another_program_runs_it(runner: str, spelled: str) -> None:

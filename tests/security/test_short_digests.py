@@ -41,6 +41,7 @@ def numbered(begin: str, end: str = "") -> Iterator[str]:
     return (f"{begin}{number}{end}" for number in count())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefix", [None, "files_"])
 @pytest.mark.parametrize("begin", BEGINNINGS)
 def test_two_tools_of_one_server_never_share_a_name(begin: str, prefix: str | None) -> None:

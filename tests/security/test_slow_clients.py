@@ -78,6 +78,7 @@ HALVES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sent", HALVES.values(), ids=HALVES.keys())
 async def test_what_is_half_sent_ends(port: int, sent: bytes) -> None:
     await ask(port, sent)
@@ -93,6 +94,7 @@ DRIPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sent", DRIPS.values(), ids=DRIPS.keys())
 async def test_what_comes_drop_by_drop_ends(port: int, sent: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -167,6 +169,7 @@ HUGE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sent", HUGE.values(), ids=HUGE.keys())
 async def test_what_is_too_big_or_ambiguous_is_refused_and_ends(port: int, sent: bytes) -> None:
     assert status_of(await ask(port, sent)) in (0, 400, 405, 431, 501)
@@ -195,6 +198,7 @@ async def test_many_open_connections_keep_nobody_out(port: int, monkeypatch: pyt
             writer.transport.abort()
 
 
+@pytest.mark.thorough
 @pytest.mark.control
 async def test_a_slow_person_who_goes_on_is_served(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that takes longer than the limit, fast enough, and a connection that is used again."""

@@ -173,6 +173,7 @@ def test_a_template_is_no_template_of_jinja(folder: Folder, key: str, text: str)
     assert text in f"{loaded.worker.instructions}\n{loaded.prompt}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "keys", [OWN["a schema"], OWN["tools by name"], OWN["a toolset"]], ids=["schema", "tools", "class"]
 )

@@ -89,7 +89,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     return answer.usage
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("usage", WHOLE.values(), ids=WHOLE)
 async def test_an_unbelievable_report_is_replaced_by_an_estimate(point_at: Any, usage: Any, streamed: bool) -> None:
@@ -101,6 +101,7 @@ async def test_an_unbelievable_report_is_replaced_by_an_estimate(point_at: Any, 
     assert found.cost > PRICE / 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("usage", STREAMED.values(), ids=STREAMED)
 async def test_what_is_no_number_in_a_stream_is_replaced_by_an_estimate(point_at: Any, usage: Any) -> None:
     found = await turn(point_at, usage, streamed=True)
@@ -145,7 +146,7 @@ ENDLESS = 40
 """Turns after which a test gives up on a limit."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("limits", [{"tokens": 5000}, {"cost": 0.02}], ids=["tokens", "cost"])
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Two tiers of tests: those of `make test`, and the thorough ones, which `make thorough` adds.
 
 A test is thorough where it is marked so: what it finds, a quicker test finds as well, or it is about a rare accident.
-`sampled(3)` leaves three of a test's cases in `make test`. Of a test of the models' protocols a few forms stay: a form
-is an adapter, and whether its answers are streamed. `make adapters` runs all forms.
+`sampled(3)` leaves three of a test's cases in `make test`. Of a test of the models' protocols one form stays: a form is
+an adapter, and whether its answers are streamed. The tests take turns, so each form has its share. `make adapters` runs
+all forms.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _parameters(item: pytest.Function) -> dict[str, object]:
 
 
 def _kept(forms: Sequence[pytest.Function], number: int) -> list[pytest.Function]:
-    """One streamed and one whole form, or one of each half of the adapters where no parameter says which.
+    """One form, streamed for every other number, or one adapter where no parameter says which.
 
     A test that shares its cases out among the forms keeps half of the adapters, so that each case has one form.
     """
@@ -98,8 +99,5 @@ def _kept(forms: Sequence[pytest.Function], number: int) -> list[pytest.Function
     if cases_of.__name__ in forms[0].function.__code__.co_names:
         taken = {adapters[(number + step) % count] for step in range((count + 1) // 2)}
         return [item for item in forms if _parameters(item)[_ADAPTER] in taken]
-    streamed, whole = adapters[number % count], adapters[(number + count // 2) % count]
-    wanted = {True: streamed, False: whole}
-    if _LIVE in _parameters(forms[0]):
-        return [item for item in forms if _parameters(item)[_ADAPTER] == wanted[bool(_parameters(item)[_LIVE])]]
-    return [item for item in forms if _parameters(item)[_ADAPTER] in wanted.values()]
+    mine = [item for item in forms if _parameters(item)[_ADAPTER] == adapters[number // 2 % count]]
+    return [item for item in mine if _parameters(item).get(_LIVE) in {None, number % 2 == 0}]

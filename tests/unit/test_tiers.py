@@ -36,22 +36,26 @@ def pytest_collection_modifyitems(items):
 """
 
 
-def names(pytester: pytest.Pytester, *arguments: str) -> Sequence[str]:
+def names(pytester: pytest.Pytester, *arguments: str, module: str = MODULE) -> Sequence[str]:
     """What is collected: each test as its function and its case."""
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(MODULE)
+    pytester.makepyfile(module)
     result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
     return [line.partition("::")[2] for line in result.outlines if "::" in line]
 
 
-def test_of_cases_so_many_are_quick_as_the_mark_says_and_of_forms_a_streamed_and_a_whole_one(
-    pytester: pytest.Pytester,
-) -> None:
+def test_of_cases_so_many_are_quick_as_the_mark_says_and_of_forms_one(pytester: pytest.Pytester) -> None:
     quick = names(pytester, "-m", "not thorough")
-    forms = [name for name in quick if name.startswith("test_forms")]
-    assert Counter(name.partition("[")[0] for name in quick) == {"test_cases": 3, "test_forms": 2, "test_short": 1}
-    assert sorted("True" in form for form in forms) == [False, True]
-    assert len({form.replace("True", "").replace("False", "") for form in forms}) == 2
+    assert Counter(name.partition("[")[0] for name in quick) == {"test_cases": 3, "test_forms": 1, "test_short": 1}
+
+
+def test_each_form_has_its_turn(pytester: pytest.Pytester) -> None:
+    many = MODULE.replace(
+        '@pytest.mark.parametrize("live"', '@pytest.mark.parametrize("case", range(8))\n@pytest.mark.parametrize("live"'
+    )
+    quick = names(pytester, "-m", "not thorough", module=many.replace("adapter, live", "adapter, live, case"))
+    forms = {name.partition("[")[2].rsplit("-", 1)[0] for name in quick if name.startswith("test_forms")}
+    assert len(forms) == 8
 
 
 def test_the_parts_are_all_thorough_tests_each_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +66,7 @@ def test_the_parts_are_all_thorough_tests_each_once(pytester: pytest.Pytester, m
         monkeypatch.setenv("THOROUGH_PART", part)
         parts += names(pytester)
     assert sorted(parts) == sorted(thorough)
-    assert len(thorough) == 1 + 7 + 6
+    assert len(thorough) == 1 + 7 + 7
 
 
 @pytest.mark.parametrize("part", ["", "7", "0/6", "7/6", "a/b", "1/0"])

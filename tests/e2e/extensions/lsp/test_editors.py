@@ -57,6 +57,7 @@ async def test_an_unsaved_workshop_counts_for_its_workers(workshop: Path) -> Non
         assert await at.problems(document, version) == []
 
 
+@pytest.mark.thorough
 async def test_files_that_are_not_open_are_told_of_and_cleared(workshop: Path) -> None:
     other = workshop / "workers/other.worker"
     other.write_text("nonsense: 1\n---\nRead.\n")
@@ -76,6 +77,7 @@ async def test_a_new_file_counts_before_it_is_first_saved(workshop: Path) -> Non
     assert "Did you mean 'description'?" in problem.message
 
 
+@pytest.mark.thorough
 async def test_a_worker_outside_any_workshop_is_checked_by_itself(tmp_path: Path) -> None:
     async with editor(tmp_path) as at:
         document = at.open(tmp_path / "alone.worker", "modle: x\n---\nRead.\n")
@@ -83,6 +85,7 @@ async def test_a_worker_outside_any_workshop_is_checked_by_itself(tmp_path: Path
     assert "unknown key 'modle'" in problem.message
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("encoding", "column"), [("utf-8", 20), ("utf-16", 18), ("utf-32", 17)])
 async def test_columns_are_in_the_units_that_are_agreed_on(workshop: Path, encoding: str, column: int) -> None:
@@ -95,6 +98,7 @@ async def test_columns_are_in_the_units_that_are_agreed_on(workshop: Path, encod
     assert found.uri.endswith("/workers/reader.worker")
 
 
+@pytest.mark.thorough
 async def test_an_editor_that_renames_no_files_is_refused_a_rename(workshop: Path) -> None:
     async with editor(workshop, renames_files=False) as at:
         document = at.open(workshop / "workers/chief.worker")
@@ -114,6 +118,7 @@ async def test_a_half_written_key_gets_its_offers(workshop: Path) -> None:
     assert (edit.range.start.character, edit.range.end.character, edit.new_text) == (2, 6, "delegation: ")
 
 
+@pytest.mark.thorough
 async def test_workers_are_sorted_before_keys(workshop: Path) -> None:
     async with editor(workshop) as at:
         document = at.open(workshop / "workers/chief.worker", "toolsets:\n  delegation:\n    \n---\nRead.\n")

@@ -87,6 +87,7 @@ def _backfilled(desk: Desk, begin: str, end: str) -> str:
     return desk.type("schedule", "backfill", "x", "--from", begin, "--to", end, code=2).stderr
 
 
+@pytest.mark.thorough
 def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(shop: Desk, tmp_path: Path) -> None:
     prepare(shop)
     file = tmp_path / "deck.txt"

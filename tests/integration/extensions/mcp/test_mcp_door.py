@@ -256,6 +256,7 @@ async def test_an_agent_never_decides_about_the_calls_of_its_worker(place: Place
     await place.client.result(run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("state", ["", "nothing", "writer-00000000", "../x"])
 async def test_a_call_that_goes_on_with_a_run_that_is_not_there_begins_none(place: Place, state: str) -> None:
     writer(place)
@@ -365,6 +366,7 @@ async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
         assert (await until(ada, run, "cancelled"))["status"] == "cancelled"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("who", [AGENT, ADA], ids=lambda who: who.name)
 @pytest.mark.parametrize(
     ("tool", "arguments"),

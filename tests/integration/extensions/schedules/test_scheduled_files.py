@@ -97,6 +97,7 @@ SPOILT: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", SPOILT)
 async def test_a_run_whose_file_cannot_be_attached_fails_and_names_it(place: Place, words: str) -> None:
     reader(place, attachment_policy={"max_total_bytes": 100})

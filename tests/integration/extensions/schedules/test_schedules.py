@@ -103,6 +103,7 @@ async def test_a_run_that_is_triggered_while_another_goes_on_is_told_its_fate(pl
     await place.client.result(first)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("overlap", "first_ends", "begun", "waiting"),
     [

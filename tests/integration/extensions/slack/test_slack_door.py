@@ -117,6 +117,7 @@ async def test_a_run_that_is_cancelled_takes_its_question_back_and_its_thread_sa
         await _there(slack.reply, card, "writer: cancelled")
 
 
+@pytest.mark.thorough
 async def test_a_quorum_counts_on_the_card_and_one_person_counts_once(place: Place, slack: FakeSlack) -> None:
     rule = {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ada", "bob"], "quorum": 2}}
     writer(place, approvals={"rules": rule})
@@ -239,7 +240,7 @@ async def test_a_mention_that_starts_nothing_says_why(place: Place, slack: FakeS
     assert slack.cards(None, "") == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -281,6 +282,7 @@ async def test_a_channel_that_is_none_or_that_the_app_is_not_in_is_named(place: 
     assert slack.problems.pop() == "conversations.history: channel_not_found"
 
 
+@pytest.mark.thorough
 async def test_a_long_call_is_shown_in_part_and_approving_it_asks_again(place: Place, slack: FakeSlack) -> None:
     writer(place, write_call("/a.txt", "line\n" * 10_000), "Done.")
     run = await place.start("writer")

@@ -82,7 +82,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
         yield Served(workshop, at)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 async def test_no_text_ends_the_server(served: Served, text: str) -> None:
     at, workers = served.at, served.workshop / "workers"
@@ -98,6 +98,7 @@ async def test_no_text_ends_the_server(served: Served, text: str) -> None:
     at.close(document)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", list(TEXTS.values())[:5], ids=list(TEXTS)[:5])
 async def test_a_worker_is_served_while_the_workshops_file_is_broken(workshop: Path, text: str) -> None:
@@ -168,7 +169,7 @@ SHOWN = ("workers/evil.worker", "workers/evil.eval.yaml", "workshop.yaml")
 """Files that have a problem, so that the place of it is looked for in their text."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SHOWN)
 @pytest.mark.parametrize("kind", ["a secret", "five gigabytes", "a file that never ends"])
 async def test_a_problem_of_what_may_not_be_read_tells_nothing_of_it(
@@ -208,6 +209,7 @@ def servers() -> set[psutil.Process]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", ["{MODEL_KEY: x}\nmodel: ", "toolsets:\n  mcp:\n    m:\n      env: ["])
 async def test_no_value_of_the_environment_is_offered(
     workshop: Path, monkeypatch: pytest.MonkeyPatch, keys: str
@@ -340,6 +342,7 @@ async def test_no_message_ends_the_server_or_tells_where_it_stands(
     assert (await answer(lasting, number))["result"] is None
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["textDocument/hover", "textDocument/completion", "textDocument/rename", "shutdown"])
 async def test_a_request_before_the_greeting_is_an_error_and_no_end(workshop: Path, method: str) -> None:
@@ -351,6 +354,7 @@ async def test_a_request_before_the_greeting_is_an_error_and_no_end(workshop: Pa
     assert method == "shutdown" or found["error"]["code"] == -32002
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["MESSAGE", "too large"])
 async def test_an_editor_that_dies_takes_the_server_with_it(workshop: Path, key: str) -> None:
     async with raw(workshop) as process:

@@ -87,6 +87,7 @@ def secret(place: Place) -> Path:
     return path
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 async def test_no_schedule_is_called_what_it_is_not(place: Place, name: str) -> None:
     schedules = Schedules(place.client)
@@ -167,6 +168,7 @@ SWAPS = {
 """What becomes of `inbox/news.txt` after the schedule was made."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("swap", SWAPS)
 async def test_what_is_swapped_after_the_schedule_was_made_is_judged_again(
     place: Place, secret: Path, swap: str
@@ -201,6 +203,7 @@ async def test_a_pattern_takes_nothing_that_is_hidden_and_nothing_through_a_link
     await Schedules(place.client).delete(name)
 
 
+@pytest.mark.thorough
 async def test_a_pattern_that_matches_a_hundred_thousand_files_fails_at_once(place: Place) -> None:
     reader_of(place)
     put(place, "inbox/0.txt")

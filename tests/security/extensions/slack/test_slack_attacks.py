@@ -92,7 +92,7 @@ FORGED: list[Any] = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("forged", FORGED, ids=lambda one: repr(one)[:60])
 async def test_a_forged_button_decides_nothing(place: Place, forged: Any) -> None:
     async with parked(place) as (door, run):
@@ -147,6 +147,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", TEXTS, ids=lambda one: ascii(one)[:40])
 async def test_words_of_a_model_are_dead_in_a_card(place: Place, text: str) -> None:
     async with parked(place, write_call("/a.txt", text), "Done.") as (door, run):
@@ -171,6 +172,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", PATHS, ids=lambda one: ascii(one)[:40])
 async def test_a_path_in_a_review_is_dead_and_one_line_and_nothing_is_accepted_there(place: Place, path: str) -> None:
     turns = [write_call(path), write_call("/z.txt")], "Done.", "Pity."
@@ -221,6 +223,7 @@ async def test_a_card_of_somebody_else_is_not_taken_for_one_of_the_doors_own(pla
 MARKS: list[Any] = [None, [], "x", 7, {}, {"run": 3}, {"run": "x", "more": 1}, {"run": "x" * 10_000}, {"run": ""}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mark", MARKS, ids=lambda one: repr(one)[:30])
 async def test_a_mark_that_is_none_disturbs_nothing(place: Place, mark: Any) -> None:
     async with parked(place) as (door, run):
@@ -251,7 +254,7 @@ MENTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "event"), MENTIONS, ids=lambda one: repr(one)[:40])
 async def test_a_mention_of_others_or_of_nothing_starts_no_run(
     place: Place, runs_begun: Callable[[], Awaitable[set[str]]], text: str, event: dict[str, Any]
@@ -276,6 +279,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("url", PLACES)
 async def test_no_token_goes_to_where_a_linked_file_lies(place: Place, url: str) -> None:
     async with parked(place) as (door, _):
@@ -284,6 +288,7 @@ async def test_no_token_goes_to_where_a_linked_file_lies(place: Place, url: str)
         assert door.slack.cards(None, "") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "a\x00b", "x" * 500, "a\nb"])
 async def test_a_file_with_an_odd_name_is_written_nowhere(place: Place, name: str) -> None:
     async with parked(place) as (door, _):
@@ -319,7 +324,7 @@ ANSWERS: list[tuple[int, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["conversations.history", "chat.postMessage"])
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: repr(one)[:50])
 async def test_whatever_slack_answers_the_card_is_there_once_in_the_end(
@@ -362,6 +367,7 @@ HISTORIES: list[Any] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: repr(one)[:50])
 async def test_a_history_of_any_shape_is_read_to_an_end(place: Place, history: Any) -> None:
     async with parked(place) as (door, run):
