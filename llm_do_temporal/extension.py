@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -86,9 +86,25 @@ class Extension:
         """Return the pages that the web page names at its top, before the last of its own, or as tabs."""
         return ()
 
-    def addresses(self) -> Mapping[str, Callable[[str], str]]:
-        """Return functions that make the address of a page from a name, by what is named: `schedule`."""
+    def addresses(self) -> Mapping[str, Callable[..., str]]:
+        """Return functions that make the address of a page from names, by what is named: `schedule`, `difference`."""
         return {}
+
+    def public_names(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the names that it adds to public modules and classes, each with the module in which it is defined.
+
+        They are in a mapping by the module's dotted name, like `llm_do_temporal.client`, or by the class's name alone,
+        like `LlmDoClient`. What is added to a class is a function; it is called with the object before its arguments.
+        """
+        return {}
+
+    async def take_over(self, client: Any, run: str, start: Any) -> tuple[Any, Sequence[str]]:
+        """Return the start of a further attempt at a batch, and lines for people about what it takes over.
+
+        `client` is connected to Temporal, `run` the id of the attempt before, `start` the StartRunInput with the items
+        that are left.
+        """
+        return start, ()
 
     def routers(self) -> Sequence[Any]:
         """Return routers of FastAPI with its operations of the HTTP API."""
@@ -128,6 +144,22 @@ def installed() -> tuple[Extension, ...]:
             )
         found[extension.name] = extension
     return tuple(found[name] for name in sorted(found))
+
+
+def added_names(owner: str) -> dict[str, str]:
+    """Return the names that capabilities add to a public module or class, with the modules that define them."""
+    return {name: home for one in installed() for name, home in one.public_names().get(owner, {}).items()}
+
+
+class Extensible:
+    """Base of a class to which capabilities add methods; see `Extension.public_names`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that a capability adds. Raises AttributeError."""
+        home = None if name.startswith("_") else added_names(type(self).__name__).get(name)
+        if home is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return partial(getattr(import_module(home), name), self)
 
 
 def _own() -> Iterator[Extension]:

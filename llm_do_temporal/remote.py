@@ -27,7 +27,6 @@ from llm_do_temporal.doors.experiments import (
     ExperimentStart,
     StartedExperiment,
 )
-from llm_do_temporal.doors.forks import Fork, ForkForecast
 from llm_do_temporal.doors.reviews import ChangedFile, ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN
 from llm_do_temporal.doors.values import (
@@ -45,6 +44,8 @@ from llm_do_temporal.doors.values import (
 )
 from llm_do_temporal.doors.views import BatchItems, ItemOutcome, RunTree, TranscriptEntry, TranscriptPart, TreeNode
 from llm_do_temporal.errors import AccessRefused, ConnectionFailed, LlmDoError, RunFailed, rebuild_error
+from llm_do_temporal.extension import Extensible, added_names
+from llm_do_temporal.late_names import late_names
 
 __all__ = [
     "Answer",
@@ -58,8 +59,6 @@ __all__ = [
     "ExperimentResults",
     "ExperimentStart",
     "Failure",
-    "Fork",
-    "ForkForecast",
     "ItemOutcome",
     "RemoteClient",
     "ReviewHead",
@@ -79,6 +78,9 @@ __all__ = [
     "Vote",
     "Worker",
 ]
+_ADDED = added_names(__name__)
+__all__ += [*_ADDED]  # pyright: ignore[reportUnsupportedDunderAll] - those that are installed
+__getattr__ = late_names(__name__, _ADDED)
 
 _PATIENCE_SECONDS = 60.0
 """Time for which a door that does not answer is asked again, where asking twice does no harm."""
@@ -95,7 +97,53 @@ _OF_PROXIES: dict[int, type[LlmDoError]] = {
 T = TypeVar("T")
 
 
-class RemoteClient:
+class ApiRequests:
+    """Requests to one HTTP API, in the name of a token."""
+
+    def __init__(self, address: str, token: str, patience: float) -> None:
+        self._patience = patience
+        self.http = httpx2.AsyncClient(
+            base_url=f"{address.rstrip('/')}/api/v1",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx2.Timeout(10.0, read=MAX_WAIT_SECONDS + 15),
+        )
+
+    async def begin(self, path: str, key: str | None, given: BaseModel | None = None) -> Run:
+        """Start a run, once for each `key`; None: a new one."""
+        return await self.post(Run, path, given, **{"Idempotency-Key": key or token_urlsafe(16)})
+
+    async def get(self, kind: type[T], place: str, /, **params: Any) -> T:
+        """Return the value at a path."""
+        return TypeAdapter(kind).validate_json((await self.ask("GET", place, params=params)).content)
+
+    async def post(
+        self, kind: type[T], path: str, given: BaseModel | None = None, *, shown: str | None = None, **headers: str
+    ) -> T:
+        """Send `given`, and return the answer; where that is about what was `shown`, a digest, it is sent once only."""
+        headers |= {} if shown is None else {"If-Match": f'"{shown}"'}
+        sent = None if given is None else given.model_dump(mode="json")
+        answer = await self.ask("POST", path, json=sent, headers=headers, again=shown is None)
+        return TypeAdapter(kind).validate_json(answer.content)
+
+    async def ask(self, method: str, path: str, *, again: bool = True, **sent: Any) -> httpx2.Response:
+        """Send a request, and return the answer; `again`: until the door answers. Raises LlmDoError."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._patience
+        while True:
+            try:
+                answer = await self.http.request(method, path, **sent)
+            except httpx2.TransportError as error:
+                if not again or loop.time() > until:
+                    raise _unreachable(error) from error
+            else:
+                if not answer.is_error:
+                    return answer
+                if not _is_passing(answer) or not again or loop.time() > until:
+                    raise _error_of(answer)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+class RemoteClient(Extensible):
     """Client of one door, in the name of a token. Methods raise LlmDoError, by the names that it has here, too.
 
     A request that was lost is sent again where that cannot do anything twice; a start has a key for that.
@@ -103,12 +151,7 @@ class RemoteClient:
 
     def __init__(self, address: str, token: str, *, patience: float = _PATIENCE_SECONDS) -> None:
         """`address` is that of the page, like `http://127.0.0.1:8234`; a door is waited for `patience` seconds."""
-        self._patience = patience
-        self._http = httpx2.AsyncClient(
-            base_url=f"{address.rstrip('/')}/api/v1",
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx2.Timeout(10.0, read=MAX_WAIT_SECONDS + 15),
-        )
+        self.requests = ApiRequests(address, token, patience)
 
     async def __aenter__(self) -> RemoteClient:
         """Return the client."""
@@ -118,19 +161,19 @@ class RemoteClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close its connections."""
-        await self._http.aclose()
+        await self.requests.http.aclose()
 
     async def workers(self) -> list[Worker]:
         """Return the workers that the token may start."""
-        return await self._get(list[Worker], "/workers")
+        return await self.requests.get(list[Worker], "/workers")
 
     async def start(self, start: Start, *, key: str | None = None) -> Run:
         """Start a run, once for each `key`; None: a new one."""
-        return await self._begin("/runs", key, start)
+        return await self.requests.begin("/runs", key, start)
 
     async def run(self, run: str) -> Run:
         """Return the run as it is now, with its result once it has ended."""
-        return await self._get(Run, _path(run))
+        return await self.requests.get(Run, run_path(run))
 
     async def wait(self, run: str, seconds: float = MAX_WAIT_SECONDS, *, seen: Collection[str] = ()) -> Run:
         """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.
@@ -139,7 +182,7 @@ class RemoteClient:
         """
         if len(seen) > MOST_SEEN:
             return await self._watch(run, min(seconds, MAX_WAIT_SECONDS), frozenset(seen))
-        return await self._get(Run, _path(run), wait=min(seconds, MAX_WAIT_SECONDS), seen=list(seen))
+        return await self.requests.get(Run, run_path(run), wait=min(seconds, MAX_WAIT_SECONDS), seen=list(seen))
 
     async def _watch(self, run: str, seconds: float, seen: frozenset[str]) -> Run:
         loop = asyncio.get_running_loop()
@@ -168,113 +211,109 @@ class RemoteClient:
 
         Filters are `state`, `worker`, `who`, `since`, `until`, `text`, `begins`, `schedule` and `evaluations`.
         """
-        return await self._get(RunsPage, "/runs", **wanted, page=page)
+        return await self.requests.get(RunsPage, "/runs", **wanted, page=page)
 
     async def cancel(self, run: str) -> Run:
         """Ask the run, and everything below it, to stop."""
-        return await self._post(Run, _path(run, "cancel"))
+        return await self.requests.post(Run, run_path(run, "cancel"))
 
     async def tree(self, run: str) -> RunTree:
         """Return all invocations of the run, and what each has spent so far."""
-        return await self._get(RunTree, _path(run, "tree"))
+        return await self.requests.get(RunTree, run_path(run, "tree"))
 
     async def transcript(self, run: str, path: str = "main", *, part: str | None = None) -> TranscriptPart:
         """Return the newest part of the conversation of an invocation, or another one, by the `before` of a part."""
         other = {} if part is None else {"part": part}
-        return await self._get(TranscriptPart, _path(run, "transcript"), path=path, **other)
+        return await self.requests.get(TranscriptPart, run_path(run, "transcript"), path=path, **other)
 
     async def items(self, run: str, *, after: int = 0) -> BatchItems:
         """Return a part of the items of a batch, behind the first `after` of them."""
-        return await self._get(BatchItems, _path(run, "items"), after=after)
+        return await self.requests.get(BatchItems, run_path(run, "items"), after=after)
 
     async def retry(self, run: str, *, key: str | None = None) -> Run:
         """Start a run for the items of a batch that failed or were never done, once for each `key`."""
-        return await self._begin(_path(run, "retry"), key)
-
-    async def fork(self, run: str, changes: Fork, *, key: str | None = None) -> Run:
-        """Do the run once more with changes, once for each `key`; only a person may."""
-        return await self._begin(_path(run, "forks"), key, changes)
-
-    async def forecast(self, run: str, changes: Fork) -> ForkForecast:
-        """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
-        return await self._post(ForkForecast, _path(run, "forks", "forecast"), changes)
+        return await self.requests.begin(run_path(run, "retry"), key)
 
     async def questions(self, run: str | None = None) -> list[AskedQuestion]:
         """Return the questions that wait, of one run or of all, oldest first."""
-        return await self._get(list[AskedQuestion], "/questions" if run is None else _path(run, "questions"))
+        return await self.requests.get(list[AskedQuestion], "/questions" if run is None else run_path(run, "questions"))
 
     async def question(self, run: str, question: str) -> AskedQuestion:
         """Return one question, decided or not."""
-        return await self._get(AskedQuestion, _path(run, "questions", question))
+        return await self.requests.get(AskedQuestion, run_path(run, "questions", question))
 
     async def decide(self, question: AskedQuestion, answer: Answer) -> AskedQuestion:
         """Decide the question as it was read. Raises DecisionRefused, which says who was first."""
-        path = _path(question.run, "questions", question.id, "decision")
-        return await self._post(AskedQuestion, path, answer, shown=question.digest)
+        path = run_path(question.run, "questions", question.id, "decision")
+        return await self.requests.post(AskedQuestion, path, answer, shown=question.digest)
 
     async def undo(self, question: AskedQuestion) -> AskedQuestion:
         """Take back one's own decision about the question as it was read. Raises DecisionRefused: it is too late."""
-        path = _path(question.run, "questions", question.id, "undo")
-        return await self._post(AskedQuestion, path, shown=question.digest)
+        path = run_path(question.run, "questions", question.id, "undo")
+        return await self.requests.post(AskedQuestion, path, shown=question.digest)
 
     async def reviews(self, run: str) -> list[ReviewHead]:
         """Return the reviews of the run, open or decided, in order."""
-        return await self._get(list[ReviewHead], _path(run, "reviews"))
+        return await self.requests.get(list[ReviewHead], run_path(run, "reviews"))
 
     async def review(self, run: str, question: str) -> ShownChanges:
         """Return a review with its changes, without their lines."""
-        return await self._get(ShownChanges, _path(run, "reviews", question))
+        return await self.requests.get(ShownChanges, run_path(run, "reviews", question))
 
     async def change(self, review: ReviewHead, path: str, *, why: bool = False) -> ChangedLines:
         """Return a change of a review with its lines; `why` has the words of the model with it."""
-        return await self._get(ChangedLines, _path(review.run, "reviews", review.id, "change"), path=path, why=why)
+        return await self.requests.get(
+            ChangedLines, run_path(review.run, "reviews", review.id, "change"), path=path, why=why
+        )
 
     async def changed_file(self, review: ReviewHead, path: str, *, side: Literal["now", "base"] = "now") -> bytes:
         """Return the bytes of a changed file as it would be `now`, or as it was at its `base`."""
-        place, params = _path(review.run, "reviews", review.id, "content"), {"path": path, "side": side}
-        return (await self._ask("GET", place, params=params)).content
+        place, params = run_path(review.run, "reviews", review.id, "content"), {"path": path, "side": side}
+        return (await self.requests.ask("GET", place, params=params)).content
 
     async def answer(self, review: ReviewHead, parts: ReviewParts) -> AskedQuestion:
         """Answer a review as it was read, in parts. Raises DecisionRefused, which says who was first."""
-        path = _path(review.run, "reviews", review.id, "answer")
-        return await self._post(AskedQuestion, path, parts, shown=review.digest)
+        path = run_path(review.run, "reviews", review.id, "answer")
+        return await self.requests.post(AskedQuestion, path, parts, shown=review.digest)
 
     async def patch(self, run: str) -> str:
         """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-        return (await self._ask("GET", _path(run, "patch"))).text
+        return (await self.requests.ask("GET", run_path(run, "patch"))).text
 
     async def evaluations(self) -> list[str]:
         """Return the names of the workshop's evaluations; only a person may, here and below."""
-        return await self._get(list[str], "/evaluations")
+        return await self.requests.get(list[str], "/evaluations")
 
     async def evaluate(self, start: ExperimentStart) -> StartedExperiment:
         """Run an evaluation, go on with it, or find the finished experiment."""
-        return await self._post(StartedExperiment, "/experiments", start)
+        return await self.requests.post(StartedExperiment, "/experiments", start)
 
     async def experiments(self) -> list[ExperimentFacts]:
         """Return the experiments that the server knows, the newest first."""
-        return await self._get(list[ExperimentFacts], "/experiments")
+        return await self.requests.get(list[ExperimentFacts], "/experiments")
 
     async def experiment(self, experiment: str) -> ExperimentFacts:
         """Return an experiment with its progress and its figures so far."""
-        return await self._get(ExperimentFacts, f"/experiments/{quote(experiment, safe='')}")
+        return await self.requests.get(ExperimentFacts, f"/experiments/{quote(experiment, safe='')}")
 
     async def results(self, experiment: str, *, after: int = 0) -> ExperimentResults:
         """Return a part of the results of an experiment, behind the first `after` of them."""
-        return await self._get(ExperimentResults, f"/experiments/{quote(experiment, safe='')}/results", after=after)
+        return await self.requests.get(
+            ExperimentResults, f"/experiments/{quote(experiment, safe='')}/results", after=after
+        )
 
     async def compare(self, one: str, other: str) -> ExperimentComparison:
         """Compare two experiments case by case; the second one is judged."""
-        return await self._get(ExperimentComparison, "/comparison", one=one, other=other)
+        return await self.requests.get(ExperimentComparison, "/comparison", one=one, other=other)
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools and reviews have written."""
-        return await self._get(list[RunFile], _path(run, "files"))
+        return await self.requests.get(list[RunFile], run_path(run, "files"))
 
     async def file(self, run: str, file: RunFile) -> bytes:
         """Return the bytes of one of these files; of a written one as it is now."""
         params = {"origin": file.origin, "name": file.name}
-        return (await self._ask("GET", _path(run, "files", "content"), params=params)).content
+        return (await self.requests.ask("GET", run_path(run, "files", "content"), params=params)).content
 
     async def events(self, run: str) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of the run as they come, each once, until it ends; goes on where a connection broke off."""
@@ -286,13 +325,13 @@ class RemoteClient:
                         return
                     last = event["seq"]
                     yield event
-            await self._ask("GET", _path(run))  # raises where the door does not come back
+            await self.requests.ask("GET", run_path(run))  # raises where the door does not come back
 
     async def _events(self, run: str, after: int) -> AsyncGenerator[dict[str, Any] | None]:
         """Yield the events behind a number; None for the end. Raises ConnectionFailed."""
         headers = {"Last-Event-ID": str(after)}
         try:
-            async with self._http.stream("GET", _path(run, "events"), headers=headers) as answer:
+            async with self.requests.http.stream("GET", run_path(run, "events"), headers=headers) as answer:
                 if answer.is_error:
                     await answer.aread()
                     raise _error_of(answer)
@@ -306,40 +345,8 @@ class RemoteClient:
         except httpx2.TransportError as error:
             raise _unreachable(error) from error
 
-    async def _begin(self, path: str, key: str | None, given: BaseModel | None = None) -> Run:
-        return await self._post(Run, path, given, **{"Idempotency-Key": key or token_urlsafe(16)})
 
-    async def _get(self, kind: type[T], place: str, /, **params: Any) -> T:
-        return TypeAdapter(kind).validate_json((await self._ask("GET", place, params=params)).content)
-
-    async def _post(
-        self, kind: type[T], path: str, given: BaseModel | None = None, *, shown: str | None = None, **headers: str
-    ) -> T:
-        """Send `given`, and return the answer; where that is about what was `shown`, a digest, it is sent once only."""
-        headers |= {} if shown is None else {"If-Match": f'"{shown}"'}
-        sent = None if given is None else given.model_dump(mode="json")
-        answer = await self._ask("POST", path, json=sent, headers=headers, again=shown is None)
-        return TypeAdapter(kind).validate_json(answer.content)
-
-    async def _ask(self, method: str, path: str, *, again: bool = True, **sent: Any) -> httpx2.Response:
-        """Send a request, and return the answer; `again`: until the door answers. Raises LlmDoError."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._patience
-        while True:
-            try:
-                answer = await self._http.request(method, path, **sent)
-            except httpx2.TransportError as error:
-                if not again or loop.time() > until:
-                    raise _unreachable(error) from error
-            else:
-                if not answer.is_error:
-                    return answer
-                if not _is_passing(answer) or not again or loop.time() > until:
-                    raise _error_of(answer)
-            await asyncio.sleep(_PAUSE_SECONDS)
-
-
-def _path(run: str, *more: str) -> str:
+def run_path(run: str, *more: str) -> str:
     """Return the path of a run, or of a thing below it."""
     return "/".join(("/runs", *(quote(part, safe="") for part in (run, *more))))
 

@@ -62,8 +62,8 @@ def take_out(folder: Path, names: Sequence[str]) -> None:
         ):
             shutil.rmtree(path)
     contracts = folder / ".importlinter"
-    gone = tuple(f"{PACKAGE}.extensions.{name}" for name in names)
-    kept = [line for line in contracts.read_text("utf-8").splitlines() if not line.strip().startswith(gone)]
+    gone = re.compile(rf"{PACKAGE}\.extensions\.({'|'.join(names)})\b")
+    kept = [line for line in contracts.read_text("utf-8").splitlines() if not gone.search(line)]
     config = configparser.ConfigParser()
     config.read_string("\n".join(kept))
     if not extension_names(folder):

@@ -25,9 +25,6 @@ from llm_do_temporal.cli.commands.evaluations import (
     show_evaluation,
 )
 from llm_do_temporal.cli.commands.export import export, logs
-from llm_do_temporal.cli.commands.forks.difference import diff
-from llm_do_temporal.cli.commands.forks.fork import fork
-from llm_do_temporal.cli.commands.forks.trial import try_worker
 from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
@@ -85,31 +82,9 @@ _COMMANDS = (
             "start --retry-failed deck_reader-1f2e3d4c",
         ),
     ),
-    Command(
-        "try",
-        try_worker,
-        _RUNS,
-        "WORKER [PROMPT] [FLAGS]",
-        (
-            'try notes "buy bread"  # nothing is written',
-            'try notes "buy bread" --watch  # again on each save of its file',
-        ),
-    ),
     Command("watch", watch, _RUNS, "RUN [FLAGS]", ("watch decks-1", "watch decks-1 -o jsonl --from-seq 120")),
     Command("result", result, _RUNS, "RUN [FLAGS]", ("result decks-1 -o json --timeout 60",)),
     Command("show", show, _RUNS, "RUN [FLAGS]", ("show decks-1", "show decks-1 --cost")),
-    Command(
-        "fork",
-        fork,
-        _RUNS,
-        "RUN [FLAGS]",
-        (
-            "fork decks-1 --at main/pitch_evaluator-2@3 --dry-run",
-            "fork decks-1 --worker workers/pitch_evaluator.worker",
-            'fork decks-1 --decide a3=reject:"too long"',
-        ),
-    ),
-    Command("diff", diff, _RUNS, "RUN OTHER [FLAGS]", ("diff decks-1 decks-1-fork",)),
     Command("logs", logs, _RUNS, "RUN [FLAGS]", ("logs decks-1 --follow",)),
     Command(
         "export",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llm_do_temporal.extension import added_names
 from llm_do_temporal.late_names import late_names
 
 if TYPE_CHECKING:
@@ -87,4 +88,6 @@ _HOMES = {
     "read_origin": "llm_do_temporal.client.reviews.desk",
     "read_patch": "llm_do_temporal.client.reviews.desk",
 }
-__getattr__ = late_names(__name__, _HOMES)
+_ADDED = added_names(__name__)
+__all__ += [*_ADDED]  # pyright: ignore[reportUnsupportedDunderAll] - those that are installed
+__getattr__ = late_names(__name__, _HOMES | _ADDED)

@@ -22,6 +22,7 @@ from llm_do_temporal.client.embedded.server import state_folder
 from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain, read_message
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.batches import Batch, BatchItem, item_path, lines_of
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
@@ -188,6 +189,18 @@ def attached(name: str, file: Path, attach: Attach) -> tuple[Attachment, ...]:
         return attach([file])
     except UsageError as error:
         raise UsageError(error.message.replace(str(file), name), next_step=error.next_step) from error
+
+
+async def taken_over(client: Client, run: str, start: StartRunInput) -> tuple[StartRunInput, list[str]]:
+    """Return the start of what `run` has left over, with what it need not do again, and lines for people about that.
+
+    Raises ConnectionFailed and KeyMismatch.
+    """
+    lines: list[str] = []
+    for extension in installed():
+        start, more = await extension.take_over(client, run, start)
+        lines += more
+    return start, lines
 
 
 def _note(item: BatchItem) -> str:

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, TypedDict
 
 from temporalio import activity
@@ -31,7 +30,6 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.connections import ended_with, refuses_attributes, signal_read, translated, update_read
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
-from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.open_questions import read_open_questions
@@ -44,6 +42,7 @@ from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, read_memo
 from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.extension import Extensible
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -66,7 +65,6 @@ from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
-from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.telemetry import start_span
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -162,7 +160,7 @@ class RunSummary:
         return cls(**same)
 
 
-class LlmDoClient:
+class LlmDoClient(Extensible):
     """All that can be done to runs. Methods raise LlmDoError; an unknown run is a UsageError."""
 
     def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
@@ -221,11 +219,6 @@ class LlmDoClient:
     async def _start_workflow(self, request: StartRunInput, run: str, digest: str) -> None:
         options = start_options(request, run, sets_attributes=self._sets_attributes, digest=digest)
         await self.temporal.start_workflow(RUN_WORKFLOW, request, id=run, task_queue=self._task_queue, **options)
-
-    async def fork(self, run: str, changes: ForkRequest, *, workshop: Path, fork: str | None = None) -> str:
-        """Start a fork of the run, named `fork`, and return its id. Raises UsageError, DefinitionError."""
-        plan = await plan_fork(self.temporal, run, changes, workshop)
-        return await self.start(plan.prepared(workshop_blobs(workshop)), run=fork)
 
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
-from llm_do_temporal.client.batches import Attach
+from llm_do_temporal.client.batches import Attach, taken_over
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.decisions import NOT_AS_SHOWN
 from llm_do_temporal.client.history import events as history
@@ -252,6 +252,26 @@ class DoorService:
             who.check(TokenScope.READ)
         await self.client.cancel(run)
         return Run.of(await self.client.status(run))
+
+    async def retry(self, who: Principal, run: str, *, key: str | None) -> Run:
+        """Start a run for the items of a batch that failed or were never done; the same key, the same run.
+
+        What models have answered, and calls have done, is taken over where that is the same.
+        """
+        who.check(TokenScope.START)
+        summary = await self.visible(who, run)
+        who.check_own(summary.started_by, "does again")
+        if not who.is_present:
+            await self.check_exported(summary.worker)
+
+        async def prepared(_warnings: list[str]) -> StartRunInput:
+            left = await self.client.unfinished(run)
+            start, _ = await taken_over(self.client.temporal, run, left)
+            who.check_mode(start.mode, has_limits=start.limits != Limits())
+            return start.model_copy(update={"started_by": who.name})
+
+        name = None if key is None else run_id(who, summary.worker, f"rest of {run}\0{key}")
+        return (await self.begin(who, summary.worker, name, None, prepared))[0]
 
     async def events(self, who: Principal, run: str, *, after: int = 0) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of the run behind the number `after`, as they come, until it ends."""

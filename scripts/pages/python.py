@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from llm_do_temporal.extension import added_names
 from scripts.pages.docstrings import assigned, first_paragraph
 
 PAGE = Path("docs/reference/python.md")
@@ -66,10 +67,11 @@ def _rows(module: ModuleType, name: str) -> Iterator[str]:
     value = getattr(module, name)
     yield _row(f"`{name}{_signature(value)}`", _docstring(module, name, value))
     if name in WITH_METHODS and module.__name__ == WITH_METHODS[name]:
-        methods: Mapping[str, Any] = value.__dict__
+        added = {one: getattr(import_module(home), one) for one, home in added_names(name).items()}
+        methods: Mapping[str, Any] = {**value.__dict__, **added}
         for method, function in methods.items():
             if inspect.isfunction(function) and not method.startswith("_"):
-                yield _row(f"&emsp;`.{method}{_signature(function)}`", function.__doc__ or "")
+                yield _row(f"&emsp;`.{method}{_signature(function, is_method=True)}`", function.__doc__ or "")
 
 
 def _row(name: str, docstring: str) -> str:
@@ -87,14 +89,12 @@ def _docstring(module: ModuleType, name: str, value: Any) -> str:
     return next(filter(None, found), "")
 
 
-def _signature(value: Any) -> str:
+def _signature(value: Any, *, is_method: bool = False) -> str:
     """Return the parameters of a function by their names, the optional ones with `=…`; nothing for anything else."""
     if not inspect.isfunction(value):
         return ""
     parts: list[str] = []
-    for parameter in inspect.signature(value).parameters.values():
-        if parameter.name == "self":
-            continue
+    for parameter in [*inspect.signature(value).parameters.values()][is_method:]:
         star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
             parts.append("*")

@@ -206,6 +206,7 @@ async def test_at_a_door_a_run_without_its_key_is_not_there_for_programs_and_say
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("forks")
 async def test_a_file_that_is_sealed_with_a_missing_key_says_so_to_whoever_reads_its_run(vault: Vault) -> None:
     place = vault.place
     place.worker("main", scripted("Done."), export=True)

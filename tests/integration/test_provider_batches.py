@@ -18,7 +18,6 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities.models.batched_turns import BatchTimes
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.views.pending_work import WAITS, Trouble, note_troubles, read_tail
 from llm_do_temporal.errors import ModelRefusal, RunFailed
 from llm_do_temporal.messages.activities import REQUEST_MODEL
@@ -173,6 +172,7 @@ async def test_a_batch_of_which_nobody_heard_is_found_again(place: Place, provid
     assert [len(providers.accounts[f"lost-{one}"].sent) for one in SPEAKERS] == [1, 1, 1]
 
 
+@pytest.mark.extension("forks")
 async def test_a_fork_sends_nothing_that_the_other_run_has_an_answer_to(
     place: Place, providers: BatchProviders
 ) -> None:
@@ -180,6 +180,8 @@ async def test_a_fork_sends_nothing_that_the_other_run_has_an_answer_to(
     place.worker("one", "m")
     run = await place.start("one")
     assert (await place.client.result(run)).output == "done"
+    from llm_do_temporal.extensions.forks.client_forks import ForkRequest, plan_fork
+
     plan = await plan_fork(place.client.temporal, run, ForkRequest(), place.folder)
     start = plan.prepared(workshop_blobs(place.folder))
     assert (await place.client.result(await place.client.start(start))).output == "done"

@@ -27,11 +27,11 @@ from llm_do_temporal.errors import (
     UnknownHere,
     UsageError,
 )
+from llm_do_temporal.extension import added_names
 from llm_do_temporal.remote import (
     Answer,
     AskedQuestion,
     ExperimentStart,
-    Fork,
     RemoteClient,
     ReviewHead,
     ReviewParts,
@@ -130,7 +130,10 @@ async def test_a_result_is_waited_for_while_more_is_asked_than_one_request_may_n
             await result
 
 
+@pytest.mark.extension("forks")
 async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(place: Place) -> None:
+    from llm_do_temporal.remote import Fork
+
     place.worker(
         "writer",
         scripted([write_call("/a.txt"), write_call("/b.txt")], "Done.", "Pity."),
@@ -272,8 +275,11 @@ class Recorder:
             self.asked.add(route.name)
 
 
+@pytest.mark.extension("forks")
 async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
     """Each method is called about a run that is not there: what counts is which route that asks."""
+    from llm_do_temporal.remote import Fork
+
     api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
     head = ReviewHead.model_construct(run="nothing", id="a1", digest="0")
     asked = AskedQuestion.model_construct(run="nothing", id="a1", digest="0")
@@ -299,7 +305,7 @@ async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
     }
     recorder = Recorder(api)
     async with serving(recorder) as port, ada(place, f"http://127.0.0.1:{port}", patience=0) as runs:
-        public = [name for name in dir(RemoteClient) if not name.startswith("_")]
+        public = [name for name in {*dir(RemoteClient), *added_names("RemoteClient")} if not name.startswith("_")]
         assert given.keys() <= set(public)
         for name in public:
             with suppress(LlmDoError):

@@ -292,11 +292,10 @@ async def _again(typed: TypedStart, session: Session) -> tuple[StartRunInput, di
     }
     request, files = typed.batch.with_files(typed.batch.again(before, typed.worker, changes), session.workshop)
     if not typed.batch.no_reuse:
-        from llm_do_temporal.client.forks.attempt import prepare_attempt
+        from llm_do_temporal.client.batches import taken_over
 
-        attempt = await prepare_attempt(session.client.temporal, typed.batch.retry_failed or "", request)
-        request = attempt.start
-        for line in attempt.lines:
+        request, lines = await taken_over(session.client.temporal, typed.batch.retry_failed or "", request)
+        for line in lines:
             say(f"  {visible_line(line, 400)}")
     return request, files
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from llm_do_temporal.client.views.run_list import read_filter
-from llm_do_temporal.doors import experiments, forks, reviews, views
+from llm_do_temporal.doors import experiments, reviews, views
 from llm_do_temporal.doors.experiments import (
     ExperimentComparison,
     ExperimentFacts,
@@ -26,7 +26,6 @@ from llm_do_temporal.doors.experiments import (
     ExperimentStart,
     StartedExperiment,
 )
-from llm_do_temporal.doors.forks import Fork, ForkForecast
 from llm_do_temporal.doors.http.reference import POLICY, reference_page
 from llm_do_temporal.doors.http.requests import (
     PREFIX,
@@ -39,6 +38,7 @@ from llm_do_temporal.doors.http.requests import (
     Shown,
     TokenFirst,
     add_handlers,
+    located,
     owner_of,
     problem_responses,
     saved,
@@ -63,12 +63,6 @@ ExperimentId = Annotated[str, Path(description=_MEANT, min_length=1, max_length=
 ExperimentName = Annotated[str, Query(description=_MEANT, min_length=1, max_length=300)]
 
 
-def _located(run: Run, response: Response) -> Run:
-    """Return a run that was started, and say where it is."""
-    response.headers["Location"] = f"{PREFIX}/runs/{quote(run.run, safe='')}"
-    return run
-
-
 @runs.get("/workers")
 async def list_workers(service: Service, caller: Caller) -> list[Worker]:
     """List the workers that may be started: exported ones, for a person all."""
@@ -79,7 +73,7 @@ async def list_workers(service: Service, caller: Caller) -> list[Worker]:
 async def start_run(service: Service, caller: Caller, start: Start, response: Response, key: Key = None) -> Run:
     """Start a run. The same `Idempotency-Key` of the same owner starts one run, whatever is lost on the way."""
     run, _ = await service.start(caller, start, key=key)
-    return _located(run, response)
+    return located(run, response)
 
 
 @runs.get("/runs")
@@ -186,21 +180,7 @@ async def list_items_of_run(
 @runs.post("/runs/{run}/retry", status_code=202)
 async def retry_run(service: Service, caller: Caller, run: RunId, response: Response, key: Key = None) -> Run:
     """Start a run for the items of a batch that failed or were never done; what was done is taken over."""
-    return _located(await forks.retry(service, caller, run, key=key), response)
-
-
-@runs.post("/runs/{run}/forks", status_code=202)
-async def fork_run(
-    service: Service, caller: Caller, run: RunId, changes: Fork, response: Response, key: Key = None
-) -> Run:
-    """Do a run once more with changes, for a person; what they leave as it was is reused, and files stay aside."""
-    return _located(await forks.fork(service, caller, run, changes, key=key), response)
-
-
-@runs.post("/runs/{run}/forks/forecast")
-async def forecast_fork(service: Service, caller: Caller, run: RunId, changes: Fork) -> ForkForecast:
-    """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
-    return await forks.forecast(service, caller, run, changes)
+    return located(await service.retry(caller, run, key=key), response)
 
 
 @questions.get("/questions")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from difflib import get_close_matches
 from json import JSONDecodeError
 from typing import Annotated, Any, NamedTuple, cast
+from urllib.parse import quote
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from llm_do_temporal.doors.principal import Principal, TokenFile, TokenRecord
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import MAX_KEY_CHARS, MAX_QUESTION_ID_CHARS, Failure, ProblemDetails, mistakes_in
+from llm_do_temporal.doors.values import MAX_KEY_CHARS, MAX_QUESTION_ID_CHARS, Failure, ProblemDetails, Run, mistakes_in
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
@@ -254,3 +255,9 @@ Shown = Annotated[str, Depends(_shown)]
 def saved(data: bytes | str, media_type: str) -> Response:
     """Return bytes as an answer that a browser never shows, only saves."""
     return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})
+
+
+def located(run: Run, response: Response) -> Run:
+    """Return a run that was started, and say where it is."""
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(run.run, safe='')}"
+    return run

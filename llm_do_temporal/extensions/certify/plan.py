@@ -13,7 +13,6 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
 from llm_do_temporal.extensions.certify.evidence import Evidence, Point, compare
@@ -199,7 +198,11 @@ class _Proof:
         return Certificate(evidence, exact=not paid)
 
     async def _prepare_fork(self, lane: Lane, at: tuple[str, ...]) -> None:
-        """Make the run, and put the record for forks of it where each of them finds it. Raises RunFailed."""
+        """Make the run, and put the record for its forks where each finds it. Raises RunFailed, UsageError."""
+        try:
+            from llm_do_temporal.extensions.forks.client_forks import ForkRequest, plan_fork
+        except ModuleNotFoundError as error:
+            raise UsageError("runs cannot be forked here: the extension 'forks' is not installed") from error
         first = self._rehearsal(lane)
         if error := (await first.perform(self._patience)).error:
             raise RunFailed(f"the run to be forked ended without a result: {error}")

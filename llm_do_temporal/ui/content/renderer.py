@@ -44,7 +44,6 @@ from llm_do_temporal.ui.content.urls import (
     case_address,
     comparison_address,
     crumbs_of,
-    difference_address,
     experiment_address,
     grants_address,
     group_address,
@@ -168,12 +167,16 @@ def _csrf_field(context: Context) -> Markup:
     return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
 
 
+def address_of(subject: str, *names: str) -> str | None:
+    """Return the address of the page of an extension about what the names mean; None where no extension has one."""
+    found = (extension.addresses().get(subject) for extension in installed())
+    return next((address(*names) for address in found if address is not None), None)
+
+
 def _linked(name: str, subject: str) -> Markup:
     """Return a name as a link to the page of an extension about it; the name alone where no extension has one."""
-    addresses = (extension.addresses().get(subject) for extension in installed())
-    address = next((one for one in addresses if one is not None), None)
-    shown = visible_line(name)
-    return shown if address is None else Markup('<a href="{}">{}</a>').format(address(name), shown)
+    address, shown = address_of(subject, name), visible_line(name)
+    return shown if address is None else Markup('<a href="{}">{}</a>').format(address, shown)
 
 
 def _templates_of_extensions() -> dict[str, BaseLoader]:
@@ -192,13 +195,13 @@ def _make_environment() -> Environment:
     filters = (visible, visible_line, shown_name, shown_value, pretty, ago, until, seconds_until, when, to, money, span)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for function in (
+        address_of,
         answered,
         approval_address,
         by_words,
         case_address,
         comparison_address,
         crumbs_of,
-        difference_address,
         document_of,
         done_words,
         entry_title,

@@ -17,10 +17,7 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] - has no types of its own
 from pygments.token import STANDARD_TYPES
 
-from llm_do_temporal.client.differences.reader import ComparedFile
-from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
-from llm_do_temporal.redaction.configured_keys import remove_keys
-from llm_do_temporal.ui.content.renderer import pretty, visible, visible_source
+from llm_do_temporal.ui.content.renderer import visible, visible_source
 
 MAX_COLOURED_CHARS, MAX_COLOURED_LINE = 100_000, 2_000
 """Longest source, and longest line of one, that gets colours: patterns of a language can take the square of a line."""
@@ -48,11 +45,6 @@ _LANGUAGES = {
 }
 _BY_SUFFIX = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-MOST_CHARS = 20_000
-"""Characters of a value that are compared on a page; `diff --json` has all of it."""
-MOST_LINES = 400
-"""Lines of a difference that are shown."""
-_CUT = "… cut here; `diff --json` has all of it"
 
 
 def language_of(path: str) -> str | None:
@@ -198,32 +190,3 @@ def _side(body: list[str], sign: str, language: str | None) -> list[Markup]:
     """Return the lines of one side in colours, without their signs."""
     other = "+" if sign == "-" else "-"
     return coloured_change("\n".join(line[1:] for line in body if line[:1] not in (other, "\\")), language)
-
-
-def sides_of(first: Any, second: Any) -> list[DiffBlock]:
-    """Return two values beside each other, as the lines that differ and those around them."""
-    hunks = file_hunks(_text(first).encode(errors="replace"), _text(second).encode(errors="replace"))
-    return [] if hunks is None else _blocks(hunks.hunks)
-
-
-def file_blocks(file: ComparedFile) -> list[DiffBlock]:
-    """Return the lines of a file in which the runs differ."""
-    return _blocks(file.lines)
-
-
-def _blocks(hunks: tuple[Hunk, ...]) -> list[DiffBlock]:
-    lines: list[str] = []
-    for hunk in hunks:
-        old, new = line_span(hunk.old_start, hunk.old_lines), line_span(hunk.new_start, hunk.new_lines)
-        lines += [f"@@ -{old} +{new} @@", *(ended_line(line).rstrip("\n") for line in hunk.lines)]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"@@ {_CUT}"]
-    return blocks_of(remove_keys("\n".join(lines)), None) if lines else []
-
-
-def _text(value: Any) -> str:
-    text = "" if value is None else value if isinstance(value, str) else pretty(value)
-    if len(text) > MOST_CHARS:
-        text = f"{text[:MOST_CHARS]}\n{_CUT}"
-    # What has no line end at its last line would be told to differ in that alone.
-    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -82,11 +82,6 @@ def crumbs_of(run: str, path: str) -> list[tuple[str, str]]:
     return [(name, invocation_address(run, "/".join(names[: number + 1]))) for number, name in enumerate(names)]
 
 
-def difference_address(run: str, other: str) -> str:
-    """Return the address of the page of two runs beside each other."""
-    return f"{run_address(run)}/diff/{quote(other, safe='')}"
-
-
 def experiment_address(experiment: str) -> str:
     """Return the address of the page of an experiment, named by the beginning of its digest."""
     return f"/evaluations/{quote(experiment, safe='')}"

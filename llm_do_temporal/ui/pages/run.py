@@ -20,7 +20,6 @@ from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connections import translated
-from llm_do_temporal.client.differences.reader import read_difference
 from llm_do_temporal.client.record.facts import read_facts
 from llm_do_temporal.client.record.results import BOM, read_results, results_csv
 from llm_do_temporal.client.record.tracks import Track, Tracks
@@ -35,7 +34,6 @@ from llm_do_temporal.ui.content.conversation import MAX_STREAMS, EntryPairs, cal
 from llm_do_temporal.ui.content.documents import as_read
 from llm_do_temporal.ui.content.files import files_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.sources import file_blocks, sides_of
 from llm_do_temporal.ui.content.timeline import BarLane, Window, axis_of, lane_of, window_of
 from llm_do_temporal.ui.content.urls import approval_address, invocation_address, results_address, run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
@@ -377,35 +375,10 @@ def _links(run: ListedRun, page: Page, workflow_id: str) -> Any:
     return link
 
 
-MOST_DIVERGENCES = 20
-"""Invocations of which the first difference is shown; of others the table tells that they differ."""
-MOST_PAIRS = 200
-
-
-async def show_difference(request: Request) -> Response:
-    """Show what differs between the two runs that the address names."""
-    found = await read_difference(client_of(request).temporal, request.path_params["run"], request.path_params["other"])
-    difference = found.difference
-    first, second = difference.first, difference.second
-    shown = difference.divergences[:MOST_DIVERGENCES]
-    return render(
-        request,
-        "diff.html",
-        first=first,
-        second=second,
-        difference=difference,
-        divergences=[(one, sides_of(one.first, one.second)) for one in shown],
-        pairs=difference.pairs[:MOST_PAIRS],
-        answer=None if difference.same_output else sides_of(first.error or first.output, second.error or second.output),
-        files=[(one, file_blocks(one)) for one in found.files],
-    )
-
-
 routes = [
     Route("/runs/{run}", show_run, methods=["GET"]),
     Route("/runs/{run}/results.csv", send_results, methods=["GET"]),
     Route("/runs/{run}/invocations/{path:path}", show_invocation, methods=["GET"]),
     Route("/runs/{run}/entries/{path:path}", show_entries, methods=["GET"]),
     Route("/runs/{run}/live/{path:path}", follow_invocation, methods=["GET"]),
-    Route("/runs/{run}/diff/{other}", show_difference, methods=["GET"]),
 ]

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.forks.attempt import prepare_attempt
+from llm_do_temporal.client.batches import taken_over
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.definitions.registry.registry import Registry
@@ -199,7 +199,7 @@ async def start_retry(request: Request) -> Response:
     again = f"{left.worker.replace(':', '-').replace('/', '-')[-_WORKER_CHARS:]}-{key}"
     if text_of(request.state.form, "reuse") == "yes":
         # The new run goes on from what the one before has come to.
-        left = (await prepare_attempt(client.temporal, run, left)).start
+        left, _ = await taken_over(client.temporal, run, left)
     await start_once(client, left.model_copy(update={"started_by": request.state.user}), again)
     return see_other(run_address(again))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.client.batches import Attach
-from llm_do_temporal.client.forks.run_record import read_run_record
 from llm_do_temporal.client.maintenance.delete import delete_run
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.record.facts import read_facts
@@ -283,12 +282,15 @@ async def test_a_start_by_hand_reads_its_files_too(place: Place) -> None:
     assert given(model) == [b"by hand"]
 
 
+@pytest.mark.extension("forks")
 async def test_a_run_of_a_schedule_can_be_forked(place: Place) -> None:
     reader(place)
     put(place, "news.txt")
     name = await made(place, reads=reads(place, "news.txt"))
     run = await triggered(place, name)
     await place.client.result(run)
+    from llm_do_temporal.extensions.forks.client_records import read_run_record
+
     record = await read_run_record(place.client.temporal, run)
     assert record.start.reads is None
     assert [one.path for one in record.start.attachments] == ["news.txt"]
