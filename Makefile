@@ -57,7 +57,7 @@ adapters: .venv/.ready  ## Put every odd answer of a model through every form of
 	EVERY_FORM=1 $(call PYTEST,adapters) $(ASIDE) $(shell grep -l dialects.forms tests/integration/test_*.py)
 
 layers: .venv/.ready  ## Play 10,000 random programs in folders and in layers that are committed; takes some minutes
-	LAYER_PROGRAMS=10000 $(call PYTEST,layers) --timeout 3600 tests/unit/sandbox/test_layer_programs.py
+	LAYER_PROGRAMS=10000 $(call PYTEST,layers) --timeout 3600 tests/unit/extensions/review/test_layer_programs.py
 
 evaluations: .venv/.ready  ## Kill the service 20 times during an evaluation of 200 cases with a judge; takes many minutes
 	EVALUATION_SIZE=200x3x20 $(call PYTEST,evaluations) --timeout 7200 -s tests/e2e/test_killed_evaluations.py

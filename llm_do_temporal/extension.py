@@ -69,6 +69,8 @@ class Extension:
 
     name: str
     """Name of its folder, or of its entry point."""
+    version: int = 1
+    """Version of its part in runs. A run that began with another one is left to services that have that."""
 
     def commands(self) -> Sequence[Command]:
         """Return its commands; they stand behind those of the product, under the heading of each."""
@@ -123,6 +125,20 @@ class Extension:
         """Return its activities, bound to what they need: `host` is the ServiceHost of a service with files."""
         return ()
 
+    def check_start(self, start: Any, workshop: Any) -> None:
+        """Check a start, a StartRunInput, against the files of a Workshop. Raises LlmDoError.
+
+        Called before the run is started, where its folder is known, and when it has begun.
+        """
+
+    def invocation_part(self) -> Callable[[Any, Any], Any] | None:
+        """Return the function that makes its part in an invocation, from the InvokeWorkerInput and a PartHost.
+
+        It is called in workflow code, and returns an InvocationPart, or None where it has no part in the invocation.
+        See `llm_do_temporal.workflows.tools.parts`.
+        """
+        return None
+
     def folder(self, name: str) -> Path | None:
         """Return the folder with this name beside the extension; None where there is none."""
         file = sys.modules[type(self).__module__].__file__
@@ -144,6 +160,23 @@ def installed() -> tuple[Extension, ...]:
             )
         found[extension.name] = extension
     return tuple(found[name] for name in sorted(found))
+
+
+def activity_refs() -> tuple[Any, ...]:
+    """Return the ActivityRef of each activity of all capabilities."""
+    return tuple(ref for extension in installed() for ref in extension.activity_refs())
+
+
+def in_runs() -> dict[str, int]:
+    """Return the versions of all capabilities that may have a part in a run, by their names, without loading them."""
+    hook = "invocation_part"
+    return {one.name: one.version for one in installed() if getattr(type(one), hook) is not getattr(Extension, hook)}
+
+
+def needs(name: str, what: str) -> None:
+    """Raise UsageError where the capability that `what` is part of is not installed."""
+    if name not in {one.name for one in installed()}:
+        raise UsageError(f"{what} needs the extension '{name}', which is not installed here")
 
 
 def added_names(owner: str) -> dict[str, str]:

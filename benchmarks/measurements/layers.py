@@ -23,14 +23,14 @@ from benchmarks.runner import run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row, at_most
 from llm_do_temporal.activities.files import FileActivities
+from llm_do_temporal.extensions.review.commit import LayerCommit
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.effects import ReadFileInput
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerAuthor
 from llm_do_temporal.policy.layers.view import LayerDraft
-from llm_do_temporal.sandbox.layers.commit import LayerCommit
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.storage.blobs import LocalBlobStore
 

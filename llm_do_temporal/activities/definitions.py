@@ -16,6 +16,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_started
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.activities import LOAD_RUN, LOAD_WORKER
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
@@ -27,11 +28,10 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import root_tree
 from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.queues import Queues
-from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.blobs import BlobStore
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
-_AS_NOW = ("rules", "shell", "queues", "search_attributes", "live_text", "workshop_has_sandbox")
+_AS_NOW = ("rules", "shell", "queues", "extensions", "search_attributes", "live_text", "workshop_has_sandbox")
 """Settings that a fork takes from the workshop and the worker service of now, whatever the other run had."""
 NOTIFY_VARIABLE = "LLM_DO_NOTIFY"
 RunNote = Callable[[Workshop, StartRunInput], None]
@@ -102,8 +102,8 @@ class DefinitionActivities:
             for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
                 self._check_attached(attachment)
             worker, template = load_started(Registry(workshop, load_toolsets=True), workshop.root, start)
-            if start.review_branch:
-                check_branch(self._workshop, workshop.config.sandbox, start.review_branch)
+            for extension in installed():
+                extension.check_start(start, workshop)
             settings = self._settings(workshop, start)
             loaded = LoadedRun(
                 worker=worker,

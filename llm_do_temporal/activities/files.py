@@ -30,7 +30,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.reviews import JoinedLayers, JoinLayersInput, LayerWork
+from llm_do_temporal.messages.layers import JoinedLayers, JoinLayersInput, LayerWork
 from llm_do_temporal.policy.files.sandbox import path_in_tree
 from llm_do_temporal.policy.layers.merge import merged
 from llm_do_temporal.sandbox.changes import SandboxFiles

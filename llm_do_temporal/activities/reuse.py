@@ -43,7 +43,7 @@ from llm_do_temporal.messages.experiments.forks import (
     ReusedCall,
 )
 from llm_do_temporal.messages.experiments.source import ForkSource
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, join
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import merged

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
     from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
     from llm_do_temporal.client.views.run_view import Node, RunView
-    from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
+    from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 
 __all__ = [
     "ChangeOrigin",
@@ -66,7 +66,7 @@ _HOMES = {
     "FrozenQuestion": "llm_do_temporal.client.decisions",
     "InboxContents": "llm_do_temporal.client.views.inbox",
     "InboxEntry": "llm_do_temporal.client.views.inbox",
-    "LineComment": "llm_do_temporal.policy.layers.answer",
+    "LineComment": "llm_do_temporal.extensions.review.policy.answer",
     "LlmDoClient": "llm_do_temporal.client.client",
     "LockedRun": "llm_do_temporal.client.views.inbox",
     "Node": "llm_do_temporal.client.views.run_view",
@@ -76,7 +76,7 @@ _HOMES = {
     "Question": "llm_do_temporal.client.history.questions",
     "QuestionOutcome": "llm_do_temporal.client.decisions",
     "Review": "llm_do_temporal.client.reviews.review",
-    "ReviewAnswer": "llm_do_temporal.policy.layers.answer",
+    "ReviewAnswer": "llm_do_temporal.extensions.review.policy.answer",
     "ReviewChange": "llm_do_temporal.client.reviews.review",
     "ReviewChoice": "llm_do_temporal.client.reviews.choice",
     "RunSummary": "llm_do_temporal.client.client",

@@ -43,6 +43,7 @@ from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, r
 from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.extension import Extensible
+from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -62,7 +63,6 @@ from llm_do_temporal.messages.json_values import check_json
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.evaluations.run_ids import CaseRun
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.telemetry import start_span

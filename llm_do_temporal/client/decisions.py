@@ -182,8 +182,8 @@ def may_be_asked_again(approval: Approval) -> bool:
     place."""
     request, decision = approval.request, approval.verdict.decision if approval.verdict is not None else None
     if decision is DecisionKind.APPROVE:
-        return request.review is None and (bool(request.files) or request.tool == _SHELL)
-    return decision is DecisionKind.MODIFY and request.review is None
+        return request.extension is None and (bool(request.files) or request.tool == _SHELL)
+    return decision is DecisionKind.MODIFY and request.extension is None
 
 
 class _Watch:

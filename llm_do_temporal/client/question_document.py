@@ -94,7 +94,7 @@ class QuestionDocument:
     @property
     def is_review(self) -> bool:
         """Whether it asks for a review of changes."""
-        return self.question.request.review is not None
+        return self.question.request.extension is not None
 
     @property
     def answers(self) -> tuple[Verdict, ...]:
@@ -129,7 +129,7 @@ def document_of(question: Question, background: Background | None = None) -> Que
         state=_state_of(question),
         answer=question.verdict or (None if question.withdrawn else question.held),
         diff=diff,
-        parts=() if request.review is not None else tuple(parts_of_call(request, question.args, diff)),
+        parts=() if request.extension is not None else tuple(parts_of_call(request, question.args, diff)),
         facts=tuple(_facts(question)),
         problems=_problems(question),
     )
@@ -210,7 +210,7 @@ def _facts(question: Question) -> Iterator[str]:
 def _problems(question: Question) -> dict[Action, str]:
     request = question.request
     closed = "" if question.is_open else f"'{question.id}' needs no answer any more"
-    by_itself = "a review is answered by itself" if request.review is not None else ""
+    by_itself = "a review is answered by itself" if request.extension is not None else ""
     unchangeable = f"'{question.id}' cannot be changed, only approved or rejected"
     changed = "others have changed the arguments" if question.args != request.args else ""
     return {

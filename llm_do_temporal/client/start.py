@@ -29,6 +29,7 @@ from llm_do_temporal.errors import (
     SandboxRefusal,
     UsageError,
 )
+from llm_do_temporal.extension import installed
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.batches import Batch, InputFiles
 from llm_do_temporal.messages.definitions import PinnedWorker, ReviewMode
@@ -48,7 +49,6 @@ from llm_do_temporal.policy.files.attachments import (
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
 from llm_do_temporal.policy.models import Aliases, check_models, resolve_model
 from llm_do_temporal.sandbox.input_files import InputReader, measure
-from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import Look, named_type, snapshot_host_files
 
@@ -120,8 +120,8 @@ class StartRequest:
             _check_keys(*self._choose_model(worker))
         for warning in worker.warnings(installed=embedded) if worker is not None else ():
             warn(warning)
-        if worker is not None and self.review_branch:
-            worker.check_branch(self.review_branch)
+        if worker is not None:
+            worker.check_start(StartRunInput(**self._settings()))
         if self.reads is not None:
             for line in _notes(_known(worker).read_now(self.reads), self.reads):
                 warn(line)
@@ -261,10 +261,11 @@ class LocalWorker:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
         return model, settings.models.aliases
 
-    def check_branch(self, name: str) -> None:
-        """Raise UsageError where the git branch cannot take accepted changes."""
+    def check_start(self, request: StartRunInput) -> None:
+        """Have all capabilities check the start. Raises UsageError where the workshop's files do not allow it."""
         try:
-            check_branch(self.folder, self.workshop.config.sandbox, name)
+            for extension in installed():
+                extension.check_start(request, self.workshop)
         except (SandboxRefusal, EffectFailed) as error:
             raise UsageError(error.message, next_step=error.next_step) from error
 

@@ -15,6 +15,7 @@ from llm_do_temporal.definitions.yaml.edits import ListPlace
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
 from llm_do_temporal.environment import UI_URL_VARIABLE
 from llm_do_temporal.errors import SandboxRefusal, UsageError, WorkshopNotFound
+from llm_do_temporal.extension import in_runs, needs
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.protection import is_always_protected
@@ -45,7 +46,12 @@ def run_settings(
     search_attributes: bool = True,
     queues: Queues | None = None,
 ) -> RunSettings:
-    """Return the settings of a run; `environment_model` is used where the start names no model of the environment."""
+    """Return the settings of a run; `environment_model` is used where the start names no model of the environment.
+
+    Raises UsageError for a review where none can be.
+    """
+    if start.review is not None:
+        needs("review", "a review")
     return RunSettings(
         mode=start.mode or config.approvals.mode,
         rules=config.approvals.pinned(),
@@ -74,6 +80,7 @@ def run_settings(
         review_branch=start.review_branch,
         aside=start.aside,
         scripted=start.scripted,
+        extensions=in_runs(),
     )
 
 

@@ -33,7 +33,7 @@ def shown_digest(request: RequestApprovalInput) -> str:
     files = [one.model_dump(mode="json") for one in request.files]
     attached = [one.model_dump(mode="json") for one in request.attachments]
     what = [request.tool, request.args, uses, request.summary, request.diff, files, attached, request.circumstances]
-    shown = [] if request.review is None else [request.review.model_dump(mode="json")]
+    shown = [] if request.extension is None else [request.extension.model_dump(mode="json")]
     return digest_of([request.identity_version, what, *shown])
 
 

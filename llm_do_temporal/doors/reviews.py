@@ -17,8 +17,8 @@ from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import MAX_NOTE_CHARS, AskedQuestion, RequestBody, ResponseValue
 from llm_do_temporal.errors import UnknownHere, UsageError
-from llm_do_temporal.messages.reviews import CheckResult
-from llm_do_temporal.policy.layers.answer import MAX_COMMENTS, LineComment, ReviewAnswer
+from llm_do_temporal.extensions.review.messages import CheckResult
+from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENTS, LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name

@@ -401,7 +401,7 @@ class AskedQuestion(ResponseValue):
             approvers=asked.approvers,
             quorum=asked.quorum,
             is_for_people=asked.names_people,
-            is_review=asked.review is not None,
+            is_review=asked.extension is not None,
             votes=tuple(Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in votes),
         )
 

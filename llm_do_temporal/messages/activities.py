@@ -64,19 +64,8 @@ from llm_do_temporal.messages.external import (
     ExternalToolListing,
     ListExternalToolsInput,
 )
+from llm_do_temporal.messages.layers import JoinedLayers, JoinLayersInput
 from llm_do_temporal.messages.notifications import NotifyInput
-from llm_do_temporal.messages.reviews import (
-    CheckChangesInput,
-    CheckResult,
-    CommitChangesInput,
-    CommittedChanges,
-    JoinedLayers,
-    JoinLayersInput,
-    PreparedReview,
-    PrepareReviewInput,
-    SettledReview,
-    SettleReviewInput,
-)
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
@@ -139,14 +128,6 @@ KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, Kept
 """Move the conversation of an invocation that is continued as new into the blob store."""
 JOIN_LAYERS = ActivityRef("join_layers", JoinLayersInput, JoinedLayers)
 """Join the changes of a child with those of its caller."""
-PREPARE_REVIEW = ActivityRef("prepare_review", PrepareReviewInput, PreparedReview)
-"""Compare a layer with the files as they are now, and keep all that a review of it shows."""
-CHECK_CHANGES = ActivityRef("check_changes", CheckChangesInput, CheckResult)
-"""Run the workshop's check on changes that are not made yet."""
-SETTLE_REVIEW = ActivityRef("settle_review", SettleReviewInput, SettledReview)
-"""Make the layer of the accepted changes, and the words for the model about the others."""
-COMMIT_CHANGES = ActivityRef("commit_changes", CommitChangesInput, CommittedChanges)
-"""Make accepted changes in the workshop's files, or on a git branch: all of them, or none."""
 REUSE_CALL = ActivityRef("reuse_call", ReuseCallInput, ReusedCall)
 """Look a call up in the record that a fork reuses, and put the changes of files that it made into the fork's layer."""
 PREPARE_CASE = ActivityRef("prepare_case", PrepareCaseInput, PreparedCase)
@@ -189,10 +170,6 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     EXTERNAL_CAPABILITIES,
     CALL_EXTERNAL_TOOL,
     JOIN_LAYERS,
-    PREPARE_REVIEW,
-    CHECK_CHANGES,
-    SETTLE_REVIEW,
-    COMMIT_CHANGES,
     REUSE_CALL,
     PREPARE_CASE,
     SCORE_CASE,

@@ -9,10 +9,9 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.environment import MAX_UNDO_SECONDS
-from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
+from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import OnTimeout
 from llm_do_temporal.policy.budget import Ledger
@@ -79,6 +78,15 @@ class Decision(Strict):
     """Protocol that carried the decision for whoever decides, like `mcp`; empty: none of the doors for programs."""
 
 
+class ExtensionQuestion(Message):
+    """Question that a capability asks by itself, and shows in its own way."""
+
+    name: str
+    """Name of the capability."""
+    shown: Json
+    """Value with all that is shown."""
+
+
 class RequestApprovalInput(Message):
     """Signal `request_approval`, from an invocation to the desk."""
 
@@ -138,8 +146,8 @@ class RequestApprovalInput(Message):
     """Whether a model made the worker, for metrics too."""
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on; empty in any other run."""
-    review: ShownReview | None = Field(default=None, exclude_if=is_none)
-    """Review of changes that is asked for; None for any other question."""
+    extension: ExtensionQuestion | None = Field(default=None, exclude_if=is_none)
+    """Subject of a question that a capability asks by itself; None: it is about a call of a tool, or a limit."""
     content_key: str = Field(default="", exclude_if=is_empty)
     """Key of the call that it is about; see `policy.reuse.keys`. Empty: it has none."""
 
@@ -204,7 +212,7 @@ class RequestApprovalInput(Message):
         uses, files, attached = ([one.model_dump(mode="json") for one in each] for each in named)
         who = [self.invocation, self.key, self.worker, self.path]
         what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
-        more: list[Any] = [] if self.review is None else [self.review.model_dump(mode="json")]
+        more: list[Any] = [] if self.extension is None else [self.extension.model_dump(mode="json")]
         if self.execution:
             more.append(self.execution)
         return digest_of([self.identity_version, who, what, *more])

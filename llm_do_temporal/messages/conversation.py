@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.messages.base import Message, is_none
+from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.budget import Saved, Spending, Usage
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ExternalToolListing
-from llm_do_temporal.messages.reviews import LayerState
+from llm_do_temporal.messages.layers import LayerState
 
 CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
@@ -124,6 +124,8 @@ class ContinuedInvocation(Message):
     """The tools of toolsets from elsewhere, as they were when the invocation began."""
     layer: LayerState | None = Field(default=None, exclude_if=is_none)
     """Layer that it works on; None: it works on the workshop's files."""
+    parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
+    """States of the parts that capabilities have in it, by the names of these."""
 
 
 class LiveText(Message):

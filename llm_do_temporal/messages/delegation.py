@@ -9,7 +9,7 @@ from pydantic import Field
 from llm_do_temporal.messages.base import Message, is_empty, is_none
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
 from llm_do_temporal.messages.experiments.source import ForkSource
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.layers.layer import LayerUpdate
 
 

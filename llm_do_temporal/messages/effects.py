@@ -21,7 +21,7 @@ from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ToolCaller
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.attachments import Attachment, AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

@@ -32,7 +32,7 @@ from temporalio.worker import (
 )
 
 from llm_do_temporal.activities.attachments import AttachmentActivities, InputActivities
-from llm_do_temporal.activities.commands.shell import CheckActivities, ShellActivities
+from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.evaluations import EvaluationActivities, ReadCase
@@ -44,14 +44,13 @@ from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify, record_at_desk
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.reuse import ForkRecords, RecordedReads, ReuseActivities
-from llm_do_temporal.activities.reviews import ReviewActivities
 from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.failures import stand_in
 from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, SpanInterceptor
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import activity_refs, installed
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.experiments.evaluations import CaseReading
@@ -69,6 +68,7 @@ from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
 from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
+from llm_do_temporal.workflows.tools.parts import part_makers
 
 
 class Workers:
@@ -119,7 +119,7 @@ _SEARCH_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class ServiceHost:
-    """What the activities of a capability may use of the service that runs them."""
+    """Parts of a service that the activities of a capability may use."""
 
     workshop: Path
     blobs: BlobStore
@@ -247,7 +247,8 @@ def build_worker(
 
 
 def _workflows() -> list[type]:
-    """Return all workflow classes, those of capabilities behind those of the product."""
+    """Return all workflow classes, those of capabilities behind those of the product, and load all that they use."""
+    part_makers()
     own: list[type] = [LlmDoRun, LlmDoWorker, LlmDoEvaluation]
     return own + [one for extension in installed() for one in extension.workflows()]
 
@@ -268,7 +269,7 @@ def activities_by_role(
 
     Without files, a process with workflows has stand-ins for all activities that need them.
     """
-    refs = (*FILE_ACTIVITIES, *(ref for extension in installed() for ref in extension.activity_refs()))
+    refs = (*FILE_ACTIVITIES, *activity_refs())
     absent = [] if has_files else [stand_in(activity) for activity in refs]
     return {
         "workflows": [conversations.keep_conversation, record_at_desk, notify, *absent],
@@ -303,7 +304,6 @@ def file_activities(
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop, blobs)
     external = ExternalActivities(workshop, client)
-    reviews = ReviewActivities(workshop, blobs)
     evaluations = EvaluationActivities(workshop, blobs, _case_reader(client, blobs))
     host = ServiceHost(workshop, blobs, client, isolation)
     return [
@@ -317,7 +317,6 @@ def file_activities(
         files.list_files,
         shell.preview_command,
         shell.run_command,
-        CheckActivities(workshop, blobs).check_changes,
         attachments.snapshot_attachments,
         attachments.find_files,
         InputActivities(workshop, blobs).read_inputs,
@@ -328,9 +327,6 @@ def file_activities(
         delegation.check_output,
         LayerActivities(blobs).join_layers,
         reuse.reuse_call,
-        reviews.prepare_review,
-        reviews.settle_review,
-        reviews.commit_changes,
         PythonToolActivities(workshop, client).call_python_tool,
         external.list_external_tools,
         external.external_capabilities,

@@ -14,10 +14,10 @@ CAPABILITIES = (
     ),
     Fault(
         "reviews-folder-accepts-conflicts",
-        "llm_do_temporal/policy/layers/answer.py",
+        "llm_do_temporal/extensions/review/policy/answer.py",
         "found = inside - conflicts",
         "found = inside",
-        ("tests/unit/policy/test_review_answers.py",),
+        ("tests/unit/extensions/review/test_review_answers.py",),
     ),
     Fault(
         "forks-equal-calls-share-a-key",

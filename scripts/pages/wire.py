@@ -10,13 +10,16 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
 from llm_do_temporal import errors
 from llm_do_temporal.errors import error_classes
+from llm_do_temporal.extension import activity_refs, installed
 from llm_do_temporal.messages import activities, base
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, ActivityRef
 from llm_do_temporal.messages.approvals import (
@@ -126,12 +129,18 @@ A malformed input ends the run with a message (`malformed start: worker: Field r
 """
 
 
+def _messages_of_extensions() -> list[ModuleType]:
+    """Return the modules with the wire values of the capabilities that have activities."""
+    return [import_module(f"{type(one).__module__}.messages") for one in installed() if one.activity_refs()]
+
+
 def render() -> str:
     """Return the whole page."""
-    meanings = assigned(ast.parse(inspect.getsource(activities)).body)
-    names: dict[str, str] = {
-        value.name: name for name, value in vars(activities).items() if isinstance(value, ActivityRef)
-    }
+    meanings: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for module in (activities, *_messages_of_extensions()):
+        meanings |= assigned(ast.parse(inspect.getsource(module)).body)
+        names |= {value.name: name for name, value in vars(module).items() if isinstance(value, ActivityRef)}
     sections = [
         _INTRODUCTION,
         _section(
@@ -142,7 +151,7 @@ def render() -> str:
             ("activity", "request", "result", "meaning"),
             (
                 (f"`{ref.name}`", _link(ref.request), _link(ref.result), _line(meanings.get(names[ref.name], "")))
-                for ref in ALL_ACTIVITIES
+                for ref in (*ALL_ACTIVITIES, *activity_refs())
             ),
         ),
         _section(
@@ -190,7 +199,7 @@ Errors travel by the names of their [classes](errors.md): {names}.
 def _reachable() -> set[Type]:
     """Return every type of a value that travels, those of its fields included."""
     waiting: list[Any] = [*_OTHER_TYPES, *(model for _, *models in _WORKFLOWS for model in models)]
-    waiting += [model for ref in ALL_ACTIVITIES for model in (ref.request, ref.result)]
+    waiting += [model for ref in (*ALL_ACTIVITIES, *activity_refs()) for model in (ref.request, ref.result)]
     waiting += [model for handler in HANDLERS for model in (handler.message, handler.result)]
     waiting += [model for _, _, model, _ in _MEMOS]
     found: set[Type] = set()

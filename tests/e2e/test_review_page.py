@@ -11,10 +11,10 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from llm_do_temporal.messages.runs import StartRunInput
+from tests.support.extensions.review.reviewed import EDITED_NOVEL, NOVEL
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
 from tests.support.people.office import MODEL, Office, Turn, office_in, write
-from tests.support.workshops.reviewed import EDITED_NOVEL, NOVEL
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 EDITOR = f"model: {MODEL}\nreview: changes\ntoolsets: {{filesystem: {{}}}}\n---\nDo as you are told.\n"

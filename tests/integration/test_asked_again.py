@@ -12,9 +12,8 @@ import pytest
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person
-from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.delegation import delegation_to
-from tests.support.runs.parked import FILESYSTEM, digest, start_parked, write_call
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 
 CHANGED = "'/a.txt' has changed since it was shown; a1 was approved, and its call was not carried out"
@@ -181,48 +180,3 @@ async def test_a_question_marks_no_approval_of_another_invocation(place: Place) 
     await place.pending_is(run, "a2", "a3")
     assert [one.again for one in await place.client.questions(run)] == ["", "", ""]
     await place.client.cancel(run)
-
-
-@pytest.mark.thorough
-async def test_a_review_that_made_nothing_is_told_from_the_one_that_did(place: Place, typed: Typed) -> None:
-    place.write("a.txt", "one\n")
-    main = scripted(write_call("/a.txt", "mine\n"), write_call("/b.txt"), "Done.")
-    place.worker("main", main, toolsets=FILESYSTEM, review="changes")
-    run = await place.start("main")
-    await place.pending_is(run, "a1")
-    assert "changed since" not in (await typed("review", run))[1]
-    place.write("a.txt", "theirs\n")
-    shown = (await typed("review", run))[1]
-    assert "1 path has changed since this was asked: whoever accepts anything is asked again" in shown
-    (told,) = json.loads((await typed("review", run, "--json"))[1])
-    moved = {one["path"]: one["changed_since"] for one in told["changes"]}
-    assert (moved["b.txt"], bool(moved["a.txt"])) == (None, True)
-    ada = await signed_in_browser(place)
-    await page_with(ada, f"/runs/{run}/approvals/a1", "1 path has changed since this was asked.")
-
-    await place.decide(run, id="a1")
-    await place.pending_is(run, "a2")
-    first, second = await place.client.questions(run)
-    assert (first.again, second.request.again) == ("a2", "a1")
-    args = {"changes": digest(second), "accept": ["*", "a.txt"]}
-    await place.decide(run, "modify", id="a2", args=args)
-    await place.client.result(run)
-
-    nothing, made = [line for line in (await typed("logs", run))[1].splitlines() if "  completed: commit" in line]
-    why = "nothing was made, for others have changed files meanwhile: a.txt: it was changed on both sides"
-    assert nothing.endswith(f"completed: commit 2 changes: {why}")
-    assert made.endswith("completed: commit 2 changes")
-    lines = (await typed("show", run))[1].splitlines()
-    assert ["; not carried out, asked again" in one for one in lines if one.startswith(("  a1  ", "  a2  "))] == [
-        True,
-        False,
-    ]
-    assert lines[lines.index("files") + 1 :][:2] == [
-        "  changed  /a.txt  5 bytes, by main",
-        "  made     /b.txt  2 bytes, by main",
-    ]
-    written = json.loads((await typed("show", run, "--json"))[1])["files"]["written"]
-    assert [(one["path"], one["created"]) for one in written] == [("/a.txt", False), ("/b.txt", True)]
-    page = await page_with(ada, f"/runs/{run}", "Not carried out", "a2 asks again", "/b.txt")
-    assert page.text.count("Not carried out") == 1
-    await place.replay()

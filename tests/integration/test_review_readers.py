@@ -6,7 +6,7 @@ import pytest
 
 from llm_do_temporal.client import ReviewChoice, read_origin, read_patch
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.layers.answer import LineComment
+from llm_do_temporal.extensions.review.policy.answer import LineComment
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place

@@ -22,9 +22,9 @@ from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer
-from tests.support.people.review_desk import review_desk
+from tests.support.extensions.review.review_desk import review_desk
+from tests.support.extensions.review.reviewed import NOON, NOVEL, Side, made_review
 from tests.support.workshops.layered import MemoryBlobs
-from tests.support.workshops.reviewed import NOON, NOVEL, Side, made_review
 
 PIECES = (
     *("", "a", " ", "\u00a0", "\u3000", "\u2003", "\t", "\n", "\r", "\x1b", "\u200b", "\u202e", "\ufeff", "\u3164"),

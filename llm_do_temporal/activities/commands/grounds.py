@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal
 from llm_do_temporal.messages.effects import ShellInput
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate_all
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerUpdate
 from llm_do_temporal.policy.shell import lies_in

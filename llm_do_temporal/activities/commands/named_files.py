@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages.effects import ShellInput
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
 from llm_do_temporal.policy.identity import SeenFile, digest_of, real_place
 from llm_do_temporal.policy.layers.layer import NodeKind

@@ -323,7 +323,7 @@ def _say_questions(pending: list[Question], location: Location, session: Session
     for one in pending:
         request = one.request
         say(f"  {one.id}  {visible_line(request.place, 200)}  {visible_line(request.summary, 200)}")
-        if request.review is not None:
+        if request.extension is not None:
             say(f"      {location.command(f'review {run} --id {one.id}')}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
         say(f"      {_signal_command(one, session)}")

@@ -21,8 +21,8 @@ from llm_do_temporal.cli.tables import ago
 from llm_do_temporal.cli.text import value_line, visible_block, visible_line, visible_source
 from llm_do_temporal.client.question_background import Background, Precedents
 from llm_do_temporal.client.question_document import CallPart, QuestionDocument, answer_words
+from llm_do_temporal.extensions.review.messages import ChangeCounts, CheckResult, shown_review
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.reviews import ChangeCounts, CheckResult
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 NAME_CHARS = 200
@@ -235,7 +235,7 @@ def _head(document: QuestionDocument, width: int, others: int | None = None) -> 
 
 def _parts(document: QuestionDocument, width: int, *, is_short: bool = False) -> list[_Part]:
     """Return the whole call, what it changes first; where it `is_short`, of digests the beginning."""
-    review = document.question.request.review
+    review = shown_review(document.question.request)
     if review is not None:
         told = [Text(f"  {counts_words(review.section.counts)}"), *check_lines(review.check, width)]
         run = visible_line(document.question.run, 80)

@@ -35,9 +35,10 @@ from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin
 from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ReviewFolder, ShownDiff
 from llm_do_temporal.errors import DecisionRefused, LlmDoError
+from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
+from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.changes import LayerChangeKind, Section
+from llm_do_temporal.policy.layers.changes import LayerChangeKind
 from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
 from llm_do_temporal.policy.layers.patch import Hunk, line_span
 from llm_do_temporal.policy.layers.paths import name_of
@@ -273,7 +274,7 @@ def _kind(node: LayerNode, shown: _Shown) -> str:
 
 async def read_review(client: LlmDoClient, question: Question, prompter: Prompter) -> Review | None:
     """Return the review that a question asks for; None where it asks for none, or, told why, it cannot be read."""
-    if question.request.review is None:
+    if question.request.extension is None:
         return None
     try:
         return next((one for one in await client.reviews(question.run) if one.question.id == question.id), None)

@@ -170,7 +170,7 @@ def decide_entries(questions: Iterable[Question]) -> list[dict[str, Any]]:
             continue
         if question.again and verdict.decision is DecisionKind.APPROVE:
             continue
-        if question.request.account is not None or question.request.review is not None:
+        if question.request.account is not None or question.request.extension is not None:
             continue
         entry: dict[str, Any] = {"tool": question.request.tool, "decision": str(verdict.decision)}
         if verdict.note:

@@ -26,9 +26,9 @@ from llm_do_temporal.client.embedded.processes import search_temporal
 from llm_do_temporal.client.embedded.server import logins_in_words, other_logins, running_host
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed, LlmDoError
+from llm_do_temporal.extensions.review.commit import CommitJournal, Disk
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, polled_queues
-from llm_do_temporal.sandbox.layers.commit import CommitJournal, Disk
 from llm_do_temporal.sandbox.programs import InstalledProgram
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}

@@ -21,9 +21,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
+from llm_do_temporal.extensions.review.commit import CommitJournal, Disk
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
-from llm_do_temporal.sandbox.layers.commit import CommitJournal, Disk
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)

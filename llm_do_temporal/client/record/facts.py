@@ -30,12 +30,12 @@ from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.views.items import results_of
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE_FILE
+from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, CommittedChanges
+from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, HeldNews, WriteFileInput
-from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
 from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment

@@ -9,8 +9,8 @@ from typing import Literal
 
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.policy.layers.answer import ALL, LineComment, ReviewAnswer, named
-from llm_do_temporal.policy.layers.changes import joined, needing
+from llm_do_temporal.extensions.review.policy.answer import ALL, LineComment, ReviewAnswer, named
+from llm_do_temporal.extensions.review.policy.sections import joined, needing
 from llm_do_temporal.policy.layers.layer import is_file
 from llm_do_temporal.policy.layers.paths import above
 

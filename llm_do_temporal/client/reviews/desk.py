@@ -15,11 +15,11 @@ from llm_do_temporal.client.history.events import first_object, put_back, read_c
 from llm_do_temporal.client.reviews.review import Review, ReviewChange, ReviewContents
 from llm_do_temporal.client.views.transcripts import read_part_with
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
-from llm_do_temporal.messages.activities import COMMIT_CHANGES
+from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, shown_review
+from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
+from llm_do_temporal.extensions.review.policy.sections import ReviewManifest
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.changes import ReviewManifest
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import against
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files, folds_names, without_bases
@@ -69,7 +69,7 @@ async def read_reviews(client: LlmDoClient, run: str) -> list[Review]:
     Of each manifest one blob is read, and no bytes of files. Raises UsageError for an unknown run and where no blob
     store is known, EffectFailed for a manifest that is not there any more.
     """
-    asked = [one for one in await client.questions(run) if one.request.review is not None]
+    asked = [one for one in await client.questions(run) if one.request.extension is not None]
     if not asked:
         return []
     blobs = blobs_of(client.temporal.data_converter)
@@ -83,7 +83,7 @@ def reviews_of(questions: list[Question], blobs: BlobStore) -> list[Review]:
     manifests: dict[str, ReviewManifest] = {}
     reviews: list[Review] = []
     for question in questions:
-        shown = question.request.review
+        shown = shown_review(question.request)
         if shown is None:
             continue
         if shown.manifest not in manifests:

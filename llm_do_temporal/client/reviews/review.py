@@ -18,11 +18,12 @@ from pydantic import ValidationError
 
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, UsageError
+from llm_do_temporal.extensions.review.messages import ShownReview
+from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
+from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.changes import LayerChange, LayerChangeKind, ReviewManifest, Section
+from llm_do_temporal.policy.layers.changes import LayerChange, LayerChangeKind
 from llm_do_temporal.policy.layers.layer import Layer, LayerNode, NodeKind, is_file
 from llm_do_temporal.policy.layers.patch import Hunk, file_hunks, patch_of, text_of
 from llm_do_temporal.policy.layers.paths import above, name_of, parent_of

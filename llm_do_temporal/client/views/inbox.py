@@ -30,9 +30,9 @@ from llm_do_temporal.client.views.server_list import (
     started_at,
 )
 from llm_do_temporal.client.views.tree import quoted
+from llm_do_temporal.extensions.review.messages import SUBMIT_TOOL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
-from llm_do_temporal.messages.reviews import SUBMIT_TOOL
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.groups import CallGroup
 

@@ -44,12 +44,12 @@ from llm_do_temporal.client.history.invocations import (
 )
 from llm_do_temporal.client.history.questions import DESK_ACTIVITIES, DeskNews, ignored_signal, news_at_invocation
 from llm_do_temporal.client.views.items import Item, counts_of
-from llm_do_temporal.messages.activities import COMMIT_CHANGES, REQUEST_MODEL
+from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, CommittedChanges
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
-from llm_do_temporal.messages.reviews import CommittedChanges
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models import read_serving_id
 from llm_do_temporal.redaction.configured_keys import without_keys

@@ -12,8 +12,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.events import activity_of
-from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
+from llm_do_temporal.messages.activities import EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
 
+_COMMITS = "commit_changes"
+"""Activity by which reviewed changes are made."""
 _WRITES = frozenset({WRITE_FILE.name, EDIT_FILE.name, SAVE_WORKER.name})
 
 
@@ -75,7 +77,7 @@ def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histo
         asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()
         if name == REQUEST_MODEL.name:
             turns.setdefault(path, Counter())[asked] += 1
-        elif name == COMMIT_CHANGES.name:
+        elif name == _COMMITS:
             # Its input names the run; what was committed shows in the files.
             writes[f"{path}: {name}"] += 1
         elif name in _WRITES:

@@ -49,7 +49,7 @@ from llm_do_temporal.messages.experiments.forks import (
 )
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.json_values import read_json
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.sandbox import Tree, locate
 from llm_do_temporal.policy.layers.layer import CarriedLayer

@@ -15,7 +15,7 @@ from llm_do_temporal.messages.base import Json, Message, is_empty, is_false, is_
 from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.experiments.source import ForkSource
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvocationResult
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, join
 from llm_do_temporal.policy.layers.layer import (
     FileBase,

@@ -19,8 +19,8 @@ from starlette.datastructures import FormData
 from llm_do_temporal.client.reviews.choice import ReviewChoice, listed
 from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
 from llm_do_temporal.policy.layers.patch import FileHunks, Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.storage.blobs import BlobStore

@@ -69,7 +69,7 @@ async def show_state(request: Request) -> Response:
 async def take_decision(request: Request) -> Response:
     """Approve or reject; a review is answered change by change."""
     question, known = await question_among(request)
-    if question.request.review is not None:
+    if question.request.extension is not None:
         return await take_review(request, question, known)
     form = request.state.form
     kind = _KINDS.get(text_of(form, "decision"))
@@ -117,7 +117,7 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
     """Return the page of the question that the address names, as it stands now."""
     workshop, client = settings_of(request).workshop, client_of(request)
     question, known = await question_among(request)
-    if question.request.review is not None:
+    if question.request.extension is not None:
         step = ReviewStep(problem=more.get("problem", ""), status=status, is_sent=more.get("sent", False))
         return await show_review(request, question, known, step)
     background, queue, last, parts, now, attachments = await asyncio.gather(
@@ -279,7 +279,7 @@ def _file_of(question: Question) -> str:
 
 def _is_changeable(question: Question) -> bool:
     """Whether the call can be changed here; a review has a page of its own for that."""
-    return question.is_open and question.request.args_schema is not None and question.request.review is None
+    return question.is_open and question.request.args_schema is not None and question.request.extension is None
 
 
 def _schema(question: Question) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.desk import check_answer, compared, read_origin, reviews_of
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
+from llm_do_temporal.extensions.review.messages import ShownReview, shown_review
+from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENTS
+from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.layers.answer import MAX_COMMENTS
-from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
@@ -64,7 +65,7 @@ class OpenedReview:
 async def review_of(request: Request) -> OpenedReview:
     """Return the review that the address names. Raises UsageError, EffectFailed where it cannot be read here."""
     question = await question_of(request)
-    if question.request.review is None:
+    if question.request.extension is None:
         raise UsageError(f"'{question.id}' asks about a call, and not about changes")
     return await opened_review(request, question)
 
@@ -188,7 +189,7 @@ async def show_review(
         status=step.status,
         question=question,
         asked=question.request,
-        shown=question.request.review,
+        shown=shown_review(question.request),
         sections=SECTION_WORDS,
         others=_others(question, known),
         barred=barred,
@@ -296,11 +297,11 @@ def _part(opened: OpenedReview, step: ReviewStep) -> tuple[ReviewChoice, ReviewP
     return choice, part_of(opened.review, choice, step.part, opened.blobs, step.unfolded)
 
 
-def _others(question: Question, known: Sequence[Question]) -> list[Question]:
-    """Return the questions about the other sections of the same review."""
-    mine = question.request.review
-    pairs = [(one, one.request.review) for one in known if one.id != question.id]
-    return [one for one, its in pairs if its is not None and mine is not None and its.manifest == mine.manifest]
+def _others(question: Question, known: Sequence[Question]) -> list[tuple[Question, ShownReview]]:
+    """Return the questions about the other sections of the same review, each with what it shows."""
+    mine = shown_review(question.request)
+    pairs = [(one, shown_review(one.request)) for one in known if one.id != question.id]
+    return [(one, its) for one, its in pairs if its is not None and mine is not None and its.manifest == mine.manifest]
 
 
 def _told(error: LlmDoError) -> str:

@@ -107,7 +107,7 @@ class DeskClient:
             model=self._models.shown,
             generated=is_generated(invocation.worker),
             item=invocation.item,
-            review=question.review,
+            extension=question.extension,
             content_key=current_call(),
             **more,
         )

@@ -26,7 +26,7 @@ from llm_do_temporal.messages.approvals import (
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.reviews import LayerState
+from llm_do_temporal.messages.layers import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import Action
 from llm_do_temporal.policy.cuts import CutReason, cut_reason
@@ -53,14 +53,13 @@ from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_nam
 from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
 from llm_do_temporal.workflows.tools.gate import Gate, for_model
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool
-from llm_do_temporal.workflows.tools.layers.review import LayerReview
-from llm_do_temporal.workflows.tools.layers.submission import SubmitChanges, told
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer
+from llm_do_temporal.workflows.tools.parts import PartHost, parts_of
 from llm_do_temporal.workflows.tools.python import Functions, python_tools
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord
 from llm_do_temporal.workflows.tools.shell import shell_tools
 from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
 from llm_do_temporal.workflows.tools.worker_calls import Errands
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 """Validator of arguments that accepts every object: the gate checks the rest, with messages of its own."""
@@ -90,9 +89,17 @@ class Invocation:
         self.conversation = Conversation(
             before.base, invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
         )
-        self._layer = _layer_of(invocation, lambda: self.conversation.number)
-        self._review: LayerReview | None = None
-        """Review of the layer; None: there is none, or it is the caller's."""
+        hosts: list[PartHost] = []
+
+        def host(name: str) -> PartHost:
+            hosts.append(PartHost(self._desk, self._offer_made, before.parts.get(name)))
+            return hosts[-1]
+
+        self._parts = parts_of(invocation, host)
+        needs_layer = any(part.needs_layer for part in self._parts.values())
+        self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=needs_layer)
+        for one in hosts:
+            one.layer = self._layer
         self._record = CallRecord(invocation, self._layer)
         self._gate = Gate(
             invocation.settings,
@@ -122,8 +129,6 @@ class Invocation:
             self._layer,
             self._record,
         )
-        if self._layer is not None and invocation.layer is None and _is_reviewed(invocation):
-            self._review = LayerReview(invocation, self._layer, self._desk, self._offer_made)
         self.errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
         self._functions = Functions(invocation, self._dispatch, self.errands)
         self._external = before.external
@@ -184,7 +189,7 @@ class Invocation:
                     usage_limits=UsageLimits(request_limit=None),
                     run_id=run_id,
                 )
-                words = await self._words_of_review()
+                words = await self._words_before_end()
                 if not words:
                     break
                 # No two parts of a conversation may have the same id.
@@ -193,23 +198,23 @@ class Invocation:
             raise explain_agent(error, cut_off=self._cut == "length") from error
         return InvocationResult(output=result.output, usage=self.usage, layer=self._left_layer(), truncated=self._cut)
 
-    async def _words_of_review(self) -> str:
-        """Review what the layer has, and return words for the model about what was not accepted; empty: it may end."""
-        if self._review is None:
+    async def _words_before_end(self) -> str:
+        """Return words of the parts for the model, which goes on with them; empty: it may end."""
+        if not self._parts:
             return ""
         recorded = (await self._record.look_up(ending_key(self._turn_key))).call
         if recorded is not None:
             return str(recorded.content)
-        outcome = await self._review.run()
-        return told(outcome) if outcome.words else ""
+        return "\n\n".join([words for part in self._parts.values() if (words := await part.before_end())])
 
     def _left_layer(self) -> CarriedLayer | None:
         """Return the layer for the caller, or for the result of a run whose changes stay aside; None: it is none of
         theirs, or was not changed."""
-        mine = self._review is not None and not self._invocation.settings.aside
-        if self._layer is None or mine or self._layer.carried == (self._invocation.layer or CarriedLayer()):
+        invocation, layer = self._invocation, self._layer
+        is_own = invocation.layer is None and not invocation.settings.aside
+        if layer is None or is_own or layer.carried == (invocation.layer or CarriedLayer()):
             return None
-        return self._layer.carried
+        return layer.carried
 
     def _offer_made(self, made: DelegateTool) -> None:
         """Offer a worker that this invocation has made, and people have accepted."""
@@ -292,6 +297,7 @@ class Invocation:
             spending=self.lease.state,
             external=self._external,
             layer=None if self._layer is None else self._layer.state,
+            parts={name: state for name, part in self._parts.items() if (state := part.state()) is not None},
         )
         await self._go_on(self._invocation.model_copy(update={"continued": continued}))
 
@@ -309,7 +315,7 @@ class Invocation:
         own: dict[str, list[GatedTool]] = {
             "filesystem": file_tools(invocation.tree, self._layer) if invocation.worker.filesystem else [],
             "shell": shell_tools(invocation, self._desk, self._layer),
-            "review": [] if self._review is None else [SubmitChanges(self._review)],
+            **{name: list(part.tools()) for name, part in self._parts.items()},
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }
@@ -365,14 +371,9 @@ class Invocation:
         await self._guard.apply(action)
 
 
-def _is_reviewed(invocation: InvokeWorkerInput) -> bool:
-    """Whether the run or the worker says that changes are reviewed."""
-    return invocation.settings.review is not None or invocation.worker.review is not None
-
-
-def _layer_of(invocation: InvokeWorkerInput, turn: Callable[[], int]) -> WorkingLayer | None:
+def _layer_of(invocation: InvokeWorkerInput, turn: Callable[[], int], *, is_needed: bool) -> WorkingLayer | None:
     """Return the layer that the invocation works on: its caller's, or one of its own; None: it works on the files."""
-    if invocation.layer is None and not invocation.settings.aside and not _is_reviewed(invocation):
+    if invocation.layer is None and not invocation.settings.aside and not is_needed:
         return None
     before = None if invocation.continued is None else invocation.continued.layer
     return WorkingLayer(before or LayerState(carried=invocation.layer or CarriedLayer()), invocation, turn)

@@ -19,15 +19,13 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import activity_refs
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.policy.queues import Queues, files_queue
 
 _OF_MODELS = f"agent__{AGENT_NAME}__"
-_OF_FILES = frozenset(
-    ref.name for ref in (*FILE_ACTIVITIES, *(ref for extension in installed() for ref in extension.activity_refs()))
-)
+_OF_FILES = frozenset(ref.name for ref in (*FILE_ACTIVITIES, *activity_refs()))
 
 
 class AskedModel(Protocol):

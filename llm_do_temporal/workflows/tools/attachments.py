@@ -30,7 +30,7 @@ from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer, through
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ from llm_do_temporal.workflows.tools.attachments import (
     snapshot_attachments,
 )
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
 """Fields of a pinned worker that are known only once its Python was run."""

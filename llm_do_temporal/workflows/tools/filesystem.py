@@ -25,7 +25,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.protection import WRITING_TOOLS, defines, file_use, judge_path
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
@@ -34,7 +34,7 @@ from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer, through
 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.approvals import Verdict
+from llm_do_temporal.messages.approvals import ExtensionQuestion, Verdict
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
@@ -38,8 +37,8 @@ class ToolQuestion:
     """Entry of `approvals: allow:` that lets the call through, in words; empty: none does."""
     in_layer: bool = False
     """Whether the call only changes files of a layer: nobody is asked before the review of that."""
-    review: ShownReview | None = None
-    """Review of changes that is asked for; None for any other question."""
+    extension: ExtensionQuestion | None = None
+    """Subject of a question that a capability asks by itself; None: the question is about a call."""
     again: str = ""
     """Id of the approval that was given to the same call or review, and not carried out; empty: it is the first."""
 

@@ -13,7 +13,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.errors import LayerUnavailable, ShownDiffers
 from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.shell import (
@@ -35,7 +35,7 @@ from llm_do_temporal.workflows.tools.gated_tool import (
     ToolOutcome,
     ToolQuestion,
 )
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer, through
 
 DEFAULT_TIMEOUT_SECONDS = 30
 LONGEST_TIMEOUT_SECONDS = 300

@@ -23,7 +23,7 @@ from llm_do_temporal.workflows.runtime.activities import run_activity, run_local
 from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
 from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, completed
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolQuestion
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer, through
 
 MAX_CONTEXT_ENTRIES = 20
 MAX_PATH_CHARS = 400

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.layers.layer import (
     NO_LAYER,
     CarriedLayer,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.place import Place
 
@@ -31,15 +29,3 @@ async def rejected_reason(place: Place, run: str) -> str:
     await place.decide(run, "reject")
     await place.client.result(run)
     return asked.request.reason or ""
-
-
-def section(question: Question) -> Section:
-    """Return the section that a review asks about."""
-    assert question.request.review is not None
-    return question.request.review.section.section
-
-
-def digest(question: Question) -> str:
-    """Return the digest of the changes that a review asks about."""
-    assert question.request.review is not None
-    return question.request.review.section.digest

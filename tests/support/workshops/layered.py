@@ -23,7 +23,6 @@ from llm_do_temporal.policy.layers.paths import above, checked_path, name_of, pa
 from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.command_folders import UpperReader
-from llm_do_temporal.sandbox.layers.commit import Disk
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents
 from llm_do_temporal.sandbox.layers.overlay import overlay_folders
 from llm_do_temporal.storage.blobs import Readable, chunks_of
@@ -159,13 +158,6 @@ def laid_over(layer: Layer, upper: Layer) -> Layer:
         base = entries[path].base if path in entries else entry.base
         entries[path] = entry.model_copy(update={"base": base})
     return layer_of(entries)
-
-
-class UnsyncedDisk(Disk):
-    """Disk that does not wait for anything to be on it: what is tested is the order of things."""
-
-    def sync(self, file: int) -> None:
-        pass
 
 
 def seen(folder: Path) -> Seen:

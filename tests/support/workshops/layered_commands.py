@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode
 from llm_do_temporal.policy.shell import working_directory

@@ -14,6 +14,7 @@ from temporalio import activity
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities, Conversations
 from llm_do_temporal.activities.reuse import ForkRecords, ReuseActivities
+from llm_do_temporal.extension import activity_refs
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import Isolation
@@ -55,7 +56,8 @@ def conversations(tmp_path: Path) -> ConversationActivities:
 
 
 def test_every_activity_has_exactly_one_reference() -> None:
-    assert len(referenced(ALL_ACTIVITIES)) == len(ALL_ACTIVITIES)
+    references = (*ALL_ACTIVITIES, *activity_refs())
+    assert len(referenced(references)) == len(references)
 
 
 def test_registered_activities_have_the_names_and_types_of_their_references(
@@ -63,15 +65,17 @@ def test_registered_activities_have_the_names_and_types_of_their_references(
 ) -> None:
     by_role = activities_by_role(conversations, files, has_files=True)
     registered = [function for activities in by_role.values() for function in activities]
-    assert defined(registered) == referenced(set(ALL_ACTIVITIES) - {REQUEST_MODEL})
-    assert defined(by_role["files"]) == referenced(FILE_ACTIVITIES)
+    assert defined(registered) == referenced({*ALL_ACTIVITIES, *activity_refs()} - {REQUEST_MODEL})
+    assert defined(by_role["files"]) == referenced((*FILE_ACTIVITIES, *activity_refs()))
 
 
 def test_a_service_without_files_registers_a_stand_in_for_every_activity_that_needs_them(
     files: list[Callable[..., Any]], conversations: ConversationActivities
 ) -> None:
     alone = activities_by_role(conversations, files, has_files=False)["workflows"]
-    assert defined(alone).keys() == {reference.name for reference in {*ALL_ACTIVITIES} - {REQUEST_MODEL}}
+    assert defined(alone).keys() == {
+        reference.name for reference in {*ALL_ACTIVITIES, *activity_refs()} - {REQUEST_MODEL}
+    }
 
 
 def test_the_activity_of_models_is_the_one_that_pydantic_ai_registers() -> None:

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer

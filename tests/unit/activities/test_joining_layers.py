@@ -6,7 +6,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import MAX_TOLD, LayerActivities
-from llm_do_temporal.messages.reviews import JoinedLayers, JoinLayersInput
+from llm_do_temporal.messages.layers import JoinedLayers, JoinLayersInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, CarriedLayer, Layer
 from llm_do_temporal.policy.layers.view import LayerDraft

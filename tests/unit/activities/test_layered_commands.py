@@ -12,9 +12,8 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.layers.changes import Section, changes_of, section_of
+from llm_do_temporal.policy.layers.changes import changes_of
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.workshops.layered import seen, text_file
 from tests.support.workshops.layered_commands import HAS_OVERLAYS, LayeredCommands, layered_commands
@@ -198,7 +197,7 @@ if HAS_OVERLAYS:
         await commands.run(*words, expected=commands.preview(*words).files)
         assert "ran" in commands.changes
 
-    async def test_git_commits_in_the_layer_and_what_it_writes_is_a_section_of_its_own(tmp_path: Path) -> None:
+    async def test_git_commits_in_the_layer_and_what_it_writes_is_in_the_layer_too(tmp_path: Path) -> None:
         commands = layered_commands(tmp_path)
         me = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
         # Newer versions of git tidy up beside the commit that has ended, and have a lock among its files meanwhile.
@@ -210,12 +209,10 @@ if HAS_OVERLAYS:
         assert await commands.sh("git status --short -- . ':!workshop.yaml'; git log --format=%s; git ls-files") == (
             "all of it\nbegin\na.txt\nsrc/deep/three.py\nsrc/two.py\nsrc/uno.py\n"
         )
-        sections: dict[Section, set[str]] = {}
-        for change in changes_of(commands.layer):
-            sections.setdefault(section_of(change, Protection(shared=("src",))), set()).update(change.paths)
-        assert sections[Section.ORDINARY] == {"a.txt", "docs", "docs/a.md", "src/one.py", "src/uno.py"}
-        assert {path.split("/")[0] for path in sections[Section.AUTOMATION]} == {".git"}
-        assert set(sections) == {Section.ORDINARY, Section.AUTOMATION}
+        changed = {path for change in changes_of(commands.layer) for path in change.paths}
+        written = {path for path in changed if path.split("/")[0] == ".git"}
+        assert written
+        assert changed - written == {"a.txt", "docs", "docs/a.md", "src/one.py", "src/uno.py"}
         assert {path: path.read_bytes() for path in commands.folder.rglob("*") if path.is_file()} == before
 
     async def test_a_folder_of_the_layer_shows_no_state_that_was_put_there_meanwhile(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.file_tree import failure_of

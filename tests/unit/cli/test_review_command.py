@@ -23,12 +23,11 @@ from llm_do_temporal.client.reviews.desk import read_patch
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+from llm_do_temporal.extensions.review.messages import CheckResult
+from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.reviews import CheckResult
-from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
-from tests.support.workshops.layered import MemoryBlobs
-from tests.support.workshops.reviewed import (
+from tests.support.extensions.review.reviewed import (
     EDITED_NOVEL,
     NOON,
     NOVEL,
@@ -39,6 +38,7 @@ from tests.support.workshops.reviewed import (
     made_reviews,
     made_verdict,
 )
+from tests.support.workshops.layered import MemoryBlobs
 
 SIDES: dict[str, tuple[Side, Side]] = {
     "README.md": ("old\n", "new\n"),

@@ -21,12 +21,12 @@ from llm_do_temporal.client.question_background import Background, precedents_of
 from llm_do_temporal.client.reviews.desk import ChangeOrigin
 from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.extensions.review.policy.answer import LineComment
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.policy.layers.answer import LineComment
 from llm_do_temporal.policy.layers.layer import folder_node
+from tests.support.extensions.review.reviewed import EDITED_NOVEL, NOVEL, ReviewedRun, Side, made_review
 from tests.support.workshops.layered import MemoryBlobs
-from tests.support.workshops.reviewed import EDITED_NOVEL, NOVEL, ReviewedRun, Side, made_review
 
 SIDES: dict[str, tuple[Side, Side]] = {
     "README.md": ("old\n", "new\n"),

@@ -16,9 +16,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.maintenance.doctor import examine_commits
 from llm_do_temporal.client.maintenance.gc import discard_commits, workflow_of
 from llm_do_temporal.errors import ConnectionFailed
+from llm_do_temporal.extensions.review.commit import CommitJournal, CommitOutcome, CommitRecord, Disk
+from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind
 from llm_do_temporal.policy.layers.layer import folder_node
-from llm_do_temporal.policy.layers.merge import CommitStep, StepKind
-from llm_do_temporal.sandbox.layers.commit import CommitJournal, CommitOutcome, CommitRecord, Disk
 
 HOUR = timedelta(hours=1)
 GONE, THERE, BELOW = "gone#1-abc@x", "there#1-abc@x", "gone/main/editor-1#2-abc@x"

@@ -8,11 +8,11 @@ from llm_do_temporal.cli.terminal.review import choice_words
 from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.layers.changes import joined
+from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
+from llm_do_temporal.extensions.review.policy.sections import joined
 from llm_do_temporal.policy.layers.layer import folder_node
+from tests.support.extensions.review.reviewed import Side, made_review
 from tests.support.workshops.layered import MemoryBlobs
-from tests.support.workshops.reviewed import Side, made_review
 
 FOLDER = folder_node()
 SIDES: dict[str, tuple[Side, Side]] = {

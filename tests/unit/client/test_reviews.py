@@ -10,12 +10,11 @@ from llm_do_temporal.client.reviews.choice import ReviewChoice
 from llm_do_temporal.client.reviews.desk import decide_review, reviews_of
 from llm_do_temporal.client.reviews.review import MAX_SHOWN_BYTES, Preview, Review
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, UsageError
+from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
+from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.layers.answer import LineComment, ReviewAnswer
-from llm_do_temporal.policy.layers.changes import Section
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
-from tests.support.workshops.layered import MemoryBlobs
-from tests.support.workshops.reviewed import (
+from tests.support.extensions.review.reviewed import (
     EDITED_NOVEL,
     NOVEL,
     ReviewedRun,
@@ -24,6 +23,7 @@ from tests.support.workshops.reviewed import (
     made_review,
     made_reviews,
 )
+from tests.support.workshops.layered import MemoryBlobs
 
 PNG = b"\x89PNG\r\n\x1a\n\0picture"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, SandboxRefusal
-from llm_do_temporal.policy.layers.changes import accepted
 from llm_do_temporal.policy.layers.layer import (
     MAX_RECENT,
     NO_LAYER,
@@ -17,6 +16,7 @@ from llm_do_temporal.policy.layers.layer import (
     LayerNode,
     LayerUpdate,
     carried,
+    layer_of,
     link_node,
 )
 from llm_do_temporal.policy.layers.view import LayerDraft
@@ -59,7 +59,8 @@ def test_a_file_is_accepted_by_hunks_and_the_rest_is_what_is_left(base: BaseFile
     hunks = contents.hunks("a.txt", was, now)
     assert hunks is not None
     first, second = hunks.hunks
-    part = accepted(layer, [], {"a.txt": contents.with_hunks("a.txt", was, now, frozenset({first.id}))})
+    node = contents.with_hunks("a.txt", was, now, frozenset({first.id}))
+    part = layer_of({"a.txt": layer.entries["a.txt"].model_copy(update={"now": node})})
     in_part = part.entries["a.txt"].now
     assert in_part is not None
     assert contents.read(in_part, "a.txt").decode() == OLD.replace("line 3\n", "third\n")

@@ -24,7 +24,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, LayerUpdate
 from llm_do_temporal.sandbox.changes import MAX_HASHED_BYTES, see_file

@@ -10,9 +10,9 @@ import pytest
 from llm_do_temporal.policy.layers.layer import folder_node
 from llm_do_temporal.storage.blobs import blob_folder, blob_path
 from llm_do_temporal.ui.content.reviews import FOLDED_LINES, MOST_LINES, MOST_OPEN
-from tests.support.people.review_desk import ReviewDesk, review_desk, review_form
+from tests.support.extensions.review.review_desk import ReviewDesk, review_desk, review_form
+from tests.support.extensions.review.reviewed import Side
 from tests.support.people.signed_in import SCRIPT
-from tests.support.workshops.reviewed import Side
 
 A1 = "/runs/run-1/approvals/a1"
 PNG = b"\x89PNG\r\n\x1a\n\0picture"

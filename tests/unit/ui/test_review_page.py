@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.reviews.desk import reviews_of
+from llm_do_temporal.extensions.review.messages import CheckResult
+from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
-from llm_do_temporal.messages.reviews import CheckResult
-from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
+from tests.support.extensions.review.review_desk import ReviewDesk, review_desk, review_form, step_pairs
+from tests.support.extensions.review.reviewed import EDITED_NOVEL, NOVEL, Side
 from tests.support.people.browser import Page
-from tests.support.people.review_desk import ReviewDesk, review_desk, review_form, step_pairs
 from tests.support.people.signed_in import SCRIPT
-from tests.support.workshops.reviewed import EDITED_NOVEL, NOVEL, Side
 
 A1 = "/runs/run-1/approvals/a1"
 HOSTILE = f'{SCRIPT}"\n\u202egnp.txt'

@@ -153,7 +153,7 @@ def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accep
 def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
     from pydantic import ValidationError
 
-    from llm_do_temporal.policy.layers.answer import LineComment
+    from llm_do_temporal.extensions.review.policy.answer import LineComment
 
     heads = [text[: colon.start()] for colon in re.finditer(":", text)]
     found = {path: head for head in heads for path in choice.review.names.meant(head)}

@@ -11,14 +11,14 @@ from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from llm_do_temporal.messages.activities import REUSE_CALL
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.experiments.forks import RecordedCall, ReuseCallInput, ReusedCall
-from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.reuse.keys import call_key
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.tools.gated_tool import ToolOutcome
-from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer
+from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 _NOT_THERE = ReusedCall()
 

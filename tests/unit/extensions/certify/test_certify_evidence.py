@@ -17,7 +17,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.certify.evidence import Evidence, Histories, compare, gather
 from llm_do_temporal.extensions.certify.plan import is_free
 from llm_do_temporal.extensions.certify.rehearsal import EXPERIMENT_PATH, check_evaluation, digests, gather_experiment
-from llm_do_temporal.messages.activities import COMMIT_CHANGES, JUDGE_CASE, RECORD_AT_DESK, REQUEST_MODEL, SCORE_CASE
+from llm_do_temporal.messages.activities import JUDGE_CASE, RECORD_AT_DESK, REQUEST_MODEL, SCORE_CASE
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.effects import DeskRecord
@@ -101,7 +101,7 @@ def test_commits_are_counted_whatever_their_run_is_called() -> None:
         histories = Histories()
         for key in keys:
             event = HistoryEvent(event_type=EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
-            event.activity_task_scheduled_event_attributes.activity_type.name = COMMIT_CHANGES.name
+            event.activity_task_scheduled_event_attributes.activity_type.name = "commit_changes"
             event.activity_task_scheduled_event_attributes.input.payloads.add(data=key.encode())
             histories.events.append(("main", event))
         return gather({}, "", {}, 0, histories).writes

@@ -1,0 +1,1 @@
+"""Decisions about reviewed changes; pure: no file, clock, network or framework."""
