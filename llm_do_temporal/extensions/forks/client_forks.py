@@ -571,7 +571,7 @@ def answers_of(record: RunRecord) -> Iterator[ScriptedAnswer]:
     """Yield the decisions of a run, each for the same question about the same call."""
     for question in record.questions:
         verdict, request = question.verdict, question.request
-        if verdict is None or verdict.door not in _OF_PEOPLE or not request.content_key or request.review is not None:
+        if verdict is None or verdict.door not in _OF_PEOPLE or not request.content_key or request.extension:
             continue
         changed = verdict.decision is DecisionKind.MODIFY
         yield ScriptedAnswer(

@@ -526,7 +526,7 @@ def _keyed_question(question: Question) -> KeyedQuestion:
         content_key=question.request.content_key,
         decision="" if verdict is None else verdict.decision.value,
         by_person=verdict is not None and verdict.door in _PERSON,
-        is_review=question.request.review is not None,
+        is_review=question.request.extension is not None,
     )
 
 

@@ -96,8 +96,7 @@ class Invocation:
             return hosts[-1]
 
         self._parts = parts_of(invocation, host)
-        needs_layer = any(part.needs_layer for part in self._parts.values())
-        self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=needs_layer)
+        self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=self._parts.needs_layer)
         for one in hosts:
             one.layer = self._layer
         self._record = CallRecord(invocation, self._layer)
@@ -200,12 +199,12 @@ class Invocation:
 
     async def _words_before_end(self) -> str:
         """Return words of the parts for the model, which goes on with them; empty: it may end."""
-        if not self._parts:
+        if not self._parts.are_any:
             return ""
         recorded = (await self._record.look_up(ending_key(self._turn_key))).call
         if recorded is not None:
             return str(recorded.content)
-        return "\n\n".join([words for part in self._parts.values() if (words := await part.before_end())])
+        return await self._parts.before_end()
 
     def _left_layer(self) -> CarriedLayer | None:
         """Return the layer for the caller, or for the result of a run whose changes stay aside; None: it is none of
@@ -297,7 +296,7 @@ class Invocation:
             spending=self.lease.state,
             external=self._external,
             layer=None if self._layer is None else self._layer.state,
-            parts={name: state for name, part in self._parts.items() if (state := part.state()) is not None},
+            parts=self._parts.states(),
         )
         await self._go_on(self._invocation.model_copy(update={"continued": continued}))
 
@@ -315,7 +314,7 @@ class Invocation:
         own: dict[str, list[GatedTool]] = {
             "filesystem": file_tools(invocation.tree, self._layer) if invocation.worker.filesystem else [],
             "shell": shell_tools(invocation, self._desk, self._layer),
-            **{name: list(part.tools()) for name, part in self._parts.items()},
+            **self._parts.tools(),
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }

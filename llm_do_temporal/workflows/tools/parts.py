@@ -9,10 +9,15 @@ reach the calls of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
+from temporalio.exceptions import FailureError
+from temporalio.workflow import NondeterminismError, ReadOnlyContextError
+
+from llm_do_temporal.errors import EffectFailed, LlmDoError
 from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.definitions import DelegateTool
@@ -57,6 +62,59 @@ class InvocationPart:
         return None
 
 
+class Parts:
+    """Parts in an invocation. An error of a part that is none of ours ends the invocation, and not its task."""
+
+    def __init__(self, parts: Mapping[str, InvocationPart]) -> None:
+        """`parts` are by the names of their capabilities, in the order that is pinned."""
+        self._parts = parts
+
+    @property
+    def needs_layer(self) -> bool:
+        """Whether changes of files go into a layer."""
+        return any(part.needs_layer for part in self._parts.values())
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there is a part."""
+        return bool(self._parts)
+
+    def tools(self) -> dict[str, list[GatedTool]]:
+        """Return the tools of each part, by the name of its capability."""
+        found: dict[str, list[GatedTool]] = {}
+        for name, part in self._parts.items():
+            with _explained(name):
+                found[name] = list(part.tools())
+        return found
+
+    async def before_end(self) -> str:
+        """Return the words of all parts for the model; empty: it may end."""
+        words: list[str] = []
+        for name, part in self._parts.items():
+            with _explained(name):
+                words.append(await part.before_end())
+        return "\n\n".join(filter(None, words))
+
+    def states(self) -> dict[str, Json]:
+        """Return the states of the parts that have one."""
+        found: dict[str, Json] = {}
+        for name, part in self._parts.items():
+            with _explained(name):
+                found[name] = part.state()
+        return {name: state for name, state in found.items() if state is not None}
+
+
+@contextmanager
+def _explained(name: str) -> Generator[None]:
+    """Raise EffectFailed for an error of a part that is neither ours nor Temporal's."""
+    try:
+        yield
+    except (LlmDoError, FailureError, NondeterminismError, ReadOnlyContextError):
+        raise
+    except Exception as error:
+        raise EffectFailed(f"the extension '{name}' failed: {type(error).__name__}: {error}") from error
+
+
 PartMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 
 
@@ -67,7 +125,7 @@ def part_makers() -> Mapping[str, tuple[int, PartMaker]]:
     return {name: (version, maker) for name, version, maker in found if maker is not None}
 
 
-def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> dict[str, InvocationPart]:
+def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> Parts:
     """Return the parts in an invocation by the names of their capabilities, in the order that is pinned.
 
     Raises MissingExtension.
@@ -84,4 +142,4 @@ def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> 
         part = maker(invocation, host(name))
         if part is not None:
             parts[name] = part
-    return parts
+    return Parts(parts)

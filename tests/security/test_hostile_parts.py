@@ -1,0 +1,126 @@
+"""Parts of capabilities that want more than they may: calls stay blocked, asked about and as they were shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.messages.base import Json
+from llm_do_temporal.policy.values import CapabilityUse
+from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
+from llm_do_temporal.workflows.tools.parts import InvocationPart
+from tests.support.extensions.guests import with_guest
+from tests.support.runs.delegation import tool_results
+from tests.support.runs.parked import FILESYSTEM, write_call
+from tests.support.runs.place import Place
+
+DONE: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    DONE.clear()
+
+
+class Tool:
+    """Tool of a part, whose effect is noted."""
+
+    description = "Do it."
+
+    def __init__(self, name: str = "guest_tool", capability: str = "guest.do", error: Exception | None = None) -> None:
+        self.name = name
+        self.schema: dict[str, Any] = {"type": "object", "additionalProperties": True}
+        self._capability = capability
+        self._error = error
+
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
+        """Return the call."""
+        question = ToolQuestion((CapabilityUse(name=self._capability, payload=args),), args, f"{self.name} {args}")
+        return PreparedCall((question,), self._effect)
+
+    async def _effect(self) -> ToolOutcome:
+        DONE.append(self.name)
+        if self._error is not None:
+            raise self._error
+        return ToolOutcome("done")
+
+
+class WithTools(InvocationPart):
+    """Part with these tools."""
+
+    def __init__(self, *tools: GatedTool) -> None:
+        self._tools = tools
+
+    def tools(self) -> Sequence[GatedTool]:
+        """See InvocationPart."""
+        return self._tools
+
+
+async def test_a_tool_of_a_part_is_blocked_and_asked_about_like_any_other(place: Place) -> None:
+    place.workshop(approvals={"rules": {"guest.never": "blocked", "guest.do": "needs_approval"}})
+    tools = (Tool(), Tool("guest_never", "guest.never"))
+    with with_guest(lambda _invocation, _host: WithTools(*tools)):
+        main = scripted([call("guest_tool", x=1), call("guest_never")], "Done.")
+        place.worker("main", main)
+        run = await place.start("main")
+        (asked,) = await place.pending(run)
+        assert (asked.request.tool, asked.request.args, DONE) == ("guest_tool", {"x": 1}, [])
+        await place.decide(run)
+        await place.client.result(run)
+        assert DONE == ["guest_tool"]
+        (refused,) = tool_results(main, "guest_never")
+        assert "guest.never" in refused
+        await place.replay()
+        place.started.clear()
+
+
+async def test_a_part_cannot_put_its_tool_in_the_place_of_another(place: Place) -> None:
+    with with_guest(lambda _invocation, _host: WithTools(Tool("write_file", "sandbox.list"))):
+        place.worker("main", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+        _, error = await place.outcome("main")
+        assert "write_file" in error
+        assert not DONE
+        assert not (place.folder / "a.txt").exists()
+        place.started.clear()
+
+
+@pytest.mark.parametrize("error", [KeyError("odd"), AssertionError("no"), RecursionError()], ids=repr)
+async def test_strange_errors_of_a_part_end_the_call_or_the_invocation_and_never_wedge_it(
+    place: Place, error: Exception
+) -> None:
+    class Ends(WithTools):
+        async def before_end(self) -> str:
+            raise error
+
+    with with_guest(lambda _invocation, _host: WithTools(Tool(error=error))):
+        main = scripted(call("guest_tool"), "Done.")
+        place.worker("main", main)
+        assert (await place.outcome("main"))[0] == "Done."
+        (told,) = tool_results(main, "guest_tool")
+        assert "guest_tool failed unexpectedly" in told
+    with with_guest(lambda _invocation, _host: Ends()):
+        place.worker("ends", scripted("Done."))
+        assert f"the extension 'guest' failed: {type(error).__name__}" in (await place.outcome("ends"))[1]
+    place.started.clear()
+
+
+async def test_words_before_the_end_are_for_the_model_and_a_state_goes_along(place: Place) -> None:
+    class Counts(InvocationPart):
+        def __init__(self, before: Json) -> None:
+            self._count = before or 0
+
+        async def before_end(self) -> str:
+            self._count += 1
+            return f"again, {self._count}" if self._count < 3 else ""
+
+        def state(self) -> Json:
+            return self._count
+
+    with with_guest(lambda _invocation, host: Counts(host.state)):
+        place.worker("main", scripted("One.", "Two.", "Three."))
+        assert (await place.run("main")).output == "Three."
+        await place.replay()
+        place.started.clear()

@@ -1,0 +1,47 @@
+"""Capabilities that are installed for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from llm_do_temporal import extension as extensions
+from llm_do_temporal.extension import Extension
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.workflows.tools.parts import InvocationPart, PartHost, part_makers
+
+GuestMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
+
+
+class Guest(Extension):
+    """Capability with a part in runs, made by a function."""
+
+    name = "guest"
+
+    def __init__(self, maker: GuestMaker, version: int = 1) -> None:
+        self._maker = maker
+        self.version = version
+
+    def invocation_part(self) -> Callable[[Any, Any], Any]:
+        """See Extension."""
+        return self._maker
+
+
+@contextmanager
+def with_guest(maker: GuestMaker, version: int = 1) -> Generator[None]:
+    """Have a capability called `guest` installed in this process, beside those that are."""
+    own = tuple(extensions.installed())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extensions, "_own", lambda: (*own, Guest(maker, version)))
+        patch.setattr(extensions, "entry_points", lambda **_: ())
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    extensions.installed.cache_clear()
+    part_makers.cache_clear()
