@@ -36,10 +36,15 @@ def with_guest(maker: GuestMaker, version: int = 1) -> Generator[None]:
     own = tuple(extensions.installed())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extensions, "_own", lambda: (*own, Guest(maker, version)))
-        patch.setattr(extensions, "entry_points", lambda **_: ())
+        patch.setattr(extensions, "entry_points", _no_entry_points)
         _forget()
         yield
     _forget()
+
+
+def _no_entry_points(group: str) -> tuple[()]:
+    assert group == extensions.GROUP
+    return ()
 
 
 def _forget() -> None:
