@@ -18,7 +18,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from llm_do_temporal.errors import UsageError
 
@@ -62,6 +62,23 @@ class NavigationEntry:
     """Address; the entry is the current one on all pages below it as well."""
     under: str = ""
     """Address of the product's page of which it is a tab, as `/runs`; empty: it is named at the top of every page."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Outcome of one check of a workshop, of its server, or of what runs have left behind."""
+
+    what: str
+    """Subject, in a word or two."""
+    status: Literal["ok", "warning", "error"]
+    message: str
+    next_step: str | None = None
+    exit_code: int = 1
+    """Exit code of the command that checks, where the finding is an error."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as `doctor --json` has it."""
+        return {"what": self.what, "status": self.status, "message": self.message, "next": self.next_step}
 
 
 class Extension:
@@ -130,6 +147,18 @@ class Extension:
 
         Called before the run is started, where its folder is known, and when it has begun.
         """
+
+    def examine(self, workshop: Path) -> Sequence[Finding]:
+        """Return what is wrong with what it keeps in the folder of a workshop."""
+        return ()
+
+    def leftovers(self, workshop: Path, before: float) -> Mapping[str, tuple[str, Callable[[], None]]]:
+        """Return records that it keeps in the folder of a workshop and that ended before then, by their keys.
+
+        `before` is a time in seconds since 1970. Each record is the id of the workflow that needs it, and the function
+        that removes it; it is called once the server has no such workflow any more.
+        """
+        return {}
 
     def invocation_part(self) -> Callable[[Any, Any], Any] | None:
         """Return the function that makes its part in an invocation, from the InvokeWorkerInput and a PartHost.

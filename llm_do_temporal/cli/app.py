@@ -15,7 +15,6 @@ from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
 from llm_do_temporal.cli.commands.definitions.check import check
 from llm_do_temporal.cli.commands.definitions.schema import schema
-from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.evaluations import (
     add,
     compare,
@@ -25,11 +24,10 @@ from llm_do_temporal.cli.commands.evaluations import (
     show_evaluation,
 )
 from llm_do_temporal.cli.commands.export import export, logs
-from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.reviews.review import review
-from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
+from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
@@ -95,7 +93,6 @@ _COMMANDS = (
     ),
     Command("list", list_runs, _RUNS, "[FLAGS]", ("list --limit 10",)),
     Command("cancel", cancel, _RUNS, "RUN [FLAGS]"),
-    Command("delete", delete, _RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
     Command(
         "eval",
         evaluate,
@@ -176,7 +173,6 @@ _COMMANDS = (
         ),
         {"create": create_token, "revoke": revoke_token},
     ),
-    Command("gc", gc, _CARE, "[FLAGS]", ("gc --dry-run",)),
     Command("migrate-check", migrate_check, _CARE),
     Command(
         "check",
@@ -192,7 +188,6 @@ _COMMANDS = (
     ),
     Command("schema", schema, _WORKSHOP, "KIND", ("schema workshop",)),
     Command("init", init, _WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
-    Command("doctor", doctor, _WORKSHOP),
     Command("models", models, _WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
     Command("completion", completion, _CARE, "SHELL", ("completion bash",)),
 )

@@ -159,10 +159,10 @@ CAPABILITIES = (
     ),
     Fault(
         "maintenance-removes-blobs-behind-blobs",
-        "llm_do_temporal/client/maintenance/gc.py",
+        "llm_do_temporal/extensions/maintenance/gc.py",
         "        waiting |= mentioned(read(digest), stored) - found\n",
         "",
-        ("tests/unit/client/test_gc.py",),
+        ("tests/unit/extensions/maintenance/test_gc.py",),
     ),
     Fault(
         "undo-of-somebody-elses-decision",

@@ -14,6 +14,7 @@ LARGE = "x" * 3_000_000
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 def test_a_large_input_comes_back_whole_and_is_removed_with_its_run(desk: Desk) -> None:
     desk.begin("dev", "--port", str(unused_port()), "--ui-port", str(unused_port()))
     assert desk.host.kind == "dev"

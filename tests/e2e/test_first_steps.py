@@ -34,6 +34,7 @@ def findings(printed: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 def test_what_init_says_to_type_works(desk: Desk) -> None:
     shop = desk.workshop.parent / "shop"
     said = typed(desk, "init", str(shop)).stderr.splitlines()
@@ -52,6 +53,7 @@ def test_what_init_says_to_type_works(desk: Desk) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 def test_doctor_says_what_a_server_lacks(desk: Desk, address: str) -> None:
     lacking = findings(desk.type("doctor", "--address", address, "--json", code=1).stdout)
     assert lacking["Temporal"]["message"] == f"{address}, named by --address"

@@ -28,6 +28,7 @@ HELD = 4
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, address: str) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     service = desk.begin("worker")

@@ -112,6 +112,7 @@ async def listed(place: Place, run: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> None:
     place.write("notes.txt", "Attached.")
     reader = scripted("Read.")

@@ -17,7 +17,6 @@ from temporalio.common import RawValue
 from temporalio.converter import ActivitySerializationContext, SerializationContext, WithSerializationContext
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_encrypted
 from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, NO_KEYS, key_ring
@@ -44,7 +43,10 @@ def note() -> str:
 """
 
 
+@pytest.mark.extension("maintenance")
 async def test_a_key_is_rotated_while_a_run_is_parked(vault: Vault, server: WorkflowEnvironment) -> None:
+    from llm_do_temporal.extensions.maintenance.gc import collect
+
     place = vault.place
     model = scripted(call("write_file", path="/a.txt", content=BIG), f"Mind the {SECRET}.")
     place.worker("main", model, toolsets={"filesystem": {}})
@@ -129,7 +131,10 @@ async def failed_task(vault: Vault, run: str) -> str:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", [(), (NEW_KEY,), (IMPOSTOR,)], ids=["none", "another", "wrong"])
+@pytest.mark.extension("maintenance")
 async def test_a_client_without_the_key_is_told_which_and_changes_nothing(vault: Vault, keys: tuple[str, ...]) -> None:
+    from llm_do_temporal.extensions.maintenance.gc import collect
+
     place = vault.place
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
     async with vault.serving(OLD_KEY):

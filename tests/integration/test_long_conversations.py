@@ -261,6 +261,7 @@ async def test_what_was_spent_counts_after_an_invocation_went_on_as_new(
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("maintenance")
 async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_are_gone(hasty: Place) -> None:
     hasty.write("long.txt", "x" * 5000)
     reads = [call("read_file", path="/long.txt", offset=turn, max_chars=4000) for turn in range(9)]

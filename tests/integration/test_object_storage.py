@@ -14,7 +14,6 @@ from pydantic_ai.messages import ModelMessage
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.service import build as service
@@ -49,7 +48,10 @@ async def remote(store: ObjectStore, server: WorkflowEnvironment, tmp_path: Path
         yield place
 
 
+@pytest.mark.extension("maintenance")
 async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_path: Path) -> None:
+    from llm_do_temporal.extensions.maintenance.gc import collect
+
     model = scripted(call("large"), LARGE)
     remote.worker(
         "main",

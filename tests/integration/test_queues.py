@@ -32,7 +32,6 @@ from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connections import Connection
 from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
-from llm_do_temporal.client.maintenance.doctor import examine_server
 from llm_do_temporal.client.views import pending_work as troubles
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import StartRunInput
@@ -253,9 +252,12 @@ async def queues_used(place: Place) -> dict[str, set[str]]:
 # --- nobody there ---
 
 
+@pytest.mark.extension("maintenance")
 async def test_a_run_says_which_queue_nobody_polls_and_goes_on_when_somebody_does(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from llm_do_temporal.extensions.maintenance.doctor import examine_server
+
     monkeypatch.setattr(troubles, "PATIENCE", timedelta(0))
     place = machines.place
     place.worker("main", scripted("Done."))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.cli.commands.doctor import _state  # pyright: ignore[reportPrivateUsage] - what doctor says of it
 from llm_do_temporal.client.embedded.host import Host, HostSettings
 from llm_do_temporal.client.embedded.processes import spawn
 from llm_do_temporal.client.embedded.server import HostInfo, embedded_server, locked, state_folder, write_host_info
@@ -120,13 +119,16 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
         state_folder(tmp_path)
 
 
+@pytest.mark.extension("maintenance")
 def test_a_folder_of_somebody_else_is_refused_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from llm_do_temporal.extensions.maintenance.doctor import examine_state
+
     (tmp_path / ".llm-do").mkdir(mode=0o755)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UsageError, match="belongs to another account"):
         state_folder(tmp_path)
     assert stat.S_IMODE((tmp_path / ".llm-do").stat().st_mode) == 0o755
-    (found,) = _state(tmp_path)
+    (found,) = examine_state(tmp_path)
     assert found.status == "error"
     assert "belongs to another account" in found.message
 
@@ -177,15 +179,18 @@ def test_the_state_of_a_single_file_is_closed_too(tmp_path: Path, umask: int, mo
     assert not stat.S_IMODE(folder.stat().st_mode) & OTHERS
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_says_what_was_open(tmp_path: Path) -> None:
+    from llm_do_temporal.extensions.maintenance.doctor import examine_state
+
     state = state_folder(tmp_path)
     (state / "service.log").write_text("")
     (state / "service.log").chmod(0o644)
     state.chmod(0o755)
-    (found,) = _state(tmp_path)
+    (found,) = examine_state(tmp_path)
     assert found.status == "warning"
     assert "'.llm-do' and 1 more let other accounts of this machine in" in found.message
-    assert list(_state(tmp_path)) == []
+    assert examine_state(tmp_path) == []
 
 
 @pytest.mark.sampled(1)

@@ -1,14 +1,11 @@
-"""`list`, `show`, `cancel` and `delete`: looking at runs, stopping one, deleting one with all that it left behind."""
+"""`list`, `show` and `cancel`: looking at runs, and stopping one."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.gc import check_one_server
 from llm_do_temporal.cli.options import Json, Location, check_limit
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
@@ -18,9 +15,7 @@ if TYPE_CHECKING:
 
     from temporalio.client import Client
 
-    from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.client import RunSummary
-    from llm_do_temporal.client.maintenance.delete import Borrowers
     from llm_do_temporal.client.views.run_list import ListedRun
     from llm_do_temporal.messages.budget import Usage
     from llm_do_temporal.policy.run_filter import RunFilter
@@ -28,8 +23,6 @@ if TYPE_CHECKING:
 
 _SAID_EVERY = 5_000
 """Runs after which a search says how far it is; a multiple of what the server lists at once."""
-_NAMED_FORKS = 5
-"""Most forks that a note names."""
 
 
 async def list_runs(
@@ -289,109 +282,3 @@ def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[st
         **case_json(run.case),
         **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }
-
-
-async def delete(
-    run: str,
-    /,
-    *,
-    cancel: bool = False,
-    with_forks: bool = False,
-    yes: bool = False,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """Delete a run that has ended: its histories, those of its invocations, and the blobs that no other run needs.
-
-    Files that the run wrote in the workshop stay, and so do forks of it: they hold copies of all that they reuse. It
-    cannot be undone.
-
-    Parameters
-    ----------
-    run
-        Id of the run.
-    cancel
-        Cancel the run first where it is open.
-    with_forks
-        Delete the runs, too, that reuse its answers: its forks and retries, and those of these.
-    yes
-        Do not ask.
-    """
-    from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.maintenance.delete import read_borrowers
-    from llm_do_temporal.client.views.run_list import read_run
-
-    if (workshop := location.local_workshop()) is not None:
-        check_one_server(location, workshop, "delete")
-    async with opened(location, "decision") as session:
-        client = session.client.temporal
-        ended = {run: (await read_run(client, run)).ended_at is not None}
-        borrowers = await read_borrowers(client, run)
-        for one in borrowers.known if with_forks else ():
-            # The list knows a moment late that a run has ended.
-            is_over = not one.is_open or (await read_run(client, one.run)).ended_at is not None
-            ended = {one.run: is_over, **ended}
-        if not cancel and (still := [one for one, is_over in ended.items() if not is_over]):
-            again = location.command(f"delete {run} --cancel{' --with-forks' if with_forks else ''}")
-            raise UsageError(f"run '{still[0]}' is open", next_step=f"Cancel and delete it: {again}")
-        for line in _about(borrowers, with_forks=with_forks):
-            say(line)
-        if not yes:
-            await _confirm(list(ended))
-        for one, is_over in ended.items():
-            await _delete(session, one, cancel=cancel, ended=is_over)
-    return 0
-
-
-async def _delete(session: Session, run: str, *, cancel: bool, ended: bool) -> None:
-    """Delete one run and say so; `cancel` stops it first, or what still goes on of one that has `ended`."""
-    from llm_do_temporal.client.batches import forget_files
-    from llm_do_temporal.client.maintenance.delete import delete_run
-    from llm_do_temporal.storage.places import workshop_blobs
-
-    if cancel:
-        await _stop_parts(session, run, ended=ended)
-    blobs = None if session.workshop is None else workshop_blobs(session.workshop)
-    deleted = await delete_run(session.client.temporal, run, blobs)
-    if session.workshop is not None:
-        forget_files(session.workshop, run)
-    kept = "; no workshop is known here, so its blobs stay until `gc`" if blobs is None else ""
-    histories = "1 history" if deleted.histories == 1 else f"{deleted.histories} histories"
-    blobs_gone = "1 blob" if len(deleted.blobs) == 1 else f"{len(deleted.blobs)} blobs"
-    print(f"deleted run {run}: {histories}, {blobs_gone}{kept}")
-
-
-def _about(borrowers: Borrowers, *, with_forks: bool) -> list[str]:
-    """Return lines about the runs that hold copies of answers of the one that is deleted."""
-    lines: list[str] = []
-    if borrowers.known and not with_forks:
-        names = ", ".join(one.run for one in borrowers.known[:_NAMED_FORKS])
-        more = f" and {len(borrowers.known) - _NAMED_FORKS} more" if len(borrowers.known) > _NAMED_FORKS else ""
-        runs = "1 run reuses" if len(borrowers.known) == 1 else f"{len(borrowers.known)} runs reuse"
-        lines.append(
-            f"note: {runs} its answers: {names}{more}. Copies of them stay there, and those runs stay complete; "
-            "--with-forks deletes them, too"
-        )
-    if borrowers.locked:
-        runs = "1 run" if borrowers.locked == 1 else f"{borrowers.locked} runs"
-        lines.append(f"note: {runs} cannot be read with the encryption keys here, and may reuse its answers, too")
-    return lines
-
-
-async def _confirm(runs: Sequence[str]) -> None:
-    """Raise UsageError unless a person says yes."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("deleting cannot be undone, and there is no terminal to ask at", next_step="Add --yes.")
-    what = f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs ({', '.join(runs)})"
-    print(f"Delete {what} for ever? [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    if answer.strip().lower() not in ("y", "yes"):
-        raise UsageError(f"run '{runs[-1]}' was not deleted")
-
-
-async def _stop_parts(session: Session, run: str, *, ended: bool) -> None:
-    """Ask the run to stop or, if it has ended, those of its invocations that still go on."""
-    from llm_do_temporal.client.maintenance.delete import open_parts
-
-    for part in await open_parts(session.client.temporal, run) if ended else [run]:
-        say(f"asking {part} to stop …")
-        await session.client.cancel(part)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from llm_do_temporal.extension import Extension
+from llm_do_temporal.extension import Extension, Finding
 
 
 class ReviewExtension(Extension):
@@ -44,6 +45,18 @@ class ReviewExtension(Extension):
         reviews = ReviewActivities(host.workshop, host.blobs)
         check = CheckActivities(host.workshop, host.blobs)
         return (reviews.prepare_review, check.check_changes, reviews.settle_review, reviews.commit_changes)
+
+    def examine(self, workshop: Path) -> Sequence[Finding]:
+        """See Extension. Commits that have begun and not ended are found."""
+        from llm_do_temporal.extensions.review.commit import examine_commits
+
+        return examine_commits(workshop)
+
+    def leftovers(self, workshop: Path, before: float) -> Mapping[str, tuple[str, Callable[[], None]]]:
+        """See Extension. Its records are the journals of commits."""
+        from llm_do_temporal.extensions.review.commit import ended_commits
+
+        return ended_commits(workshop, before)
 
 
 EXTENSION = ReviewExtension()

@@ -26,6 +26,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
+from llm_do_temporal.extension import Finding
 from llm_do_temporal.extensions.review.policy.sections import Section, section_of
 from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind, steps_of
 from llm_do_temporal.policy.files.protection import Protection
@@ -149,6 +150,10 @@ class CommitRecord(Value):
     """Folder and name of the files that wait beside their places, by path."""
     outcome: CommitOutcome | None = None
     """Result; None while the commit goes on."""
+
+
+_NAMED = 3
+"""Most commits that one finding names."""
 
 
 @dataclass(frozen=True)
@@ -490,3 +495,37 @@ def _open_staged(folder: str, name: str, base: BaseFiles) -> int:
 def _is_readable_file(node: LayerNode | None) -> bool:
     """Return whether the node is a file that its owner can open again, once it has its permissions."""
     return is_file(node) and bool(node.mode & 0o400)
+
+
+def ended_commits(workshop: Path, before: float) -> dict[str, tuple[str, Callable[[], None]]]:
+    """Return the journals of commits that ended before a time, as `Extension.leftovers` has them."""
+    journal = CommitJournal(workshop, Disk())
+    keys = [one.record.key for one in journal.kept() if one.record.outcome is not None and one.written_at < before]
+    return {key: (workflow_of(key), partial(journal.discard, key)) for key in keys}
+
+
+def workflow_of(key: str) -> str:
+    """Return the id of the workflow that made the commit with this key."""
+    return key.rpartition("#")[0]
+
+
+def examine_commits(workshop: Path) -> list[Finding]:
+    """Return findings about commits that have begun and not ended, and about journals that are damaged."""
+    try:
+        unfinished = CommitJournal(workshop, Disk()).unfinished()
+    except EffectFailed as error:
+        return [Finding("commits", "error", error.message, error.next_step)]
+    if not unfinished:
+        return []
+    keys = [record.key for record in unfinished]
+    more = f", and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    files = sum(len({step.path for step in record.steps}) for record in unfinished)
+    return [
+        Finding(
+            "commits",
+            "warning",
+            f"begun, and not ended: {', '.join(keys[:_NAMED])}{more} ({files} files, some may be changed already)",
+            "Start a worker service: the run goes on to the end of it. If the run was terminated or deleted, look at "
+            "the files, then remove its journal from '.llm-do/commits'.",
+        )
+    ]

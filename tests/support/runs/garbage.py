@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from llm_do_temporal.client.maintenance.gc import Collected, collect
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from tests.support.runs.place import Place
+
+if TYPE_CHECKING:
+    from llm_do_temporal.extensions.maintenance.gc import Collected
 
 
 def blobs_of(place: Place) -> LocalBlobStore:
@@ -15,6 +18,8 @@ def blobs_of(place: Place) -> LocalBlobStore:
 
 
 async def collect_garbage(place: Place, age: timedelta = timedelta(0), *, dry_run: bool = False) -> Collected:
+    from llm_do_temporal.extensions.maintenance.gc import collect
+
     return await collect(place.client.temporal, blobs_of(place), older_than=age, dry_run=dry_run)
 
 

@@ -202,6 +202,7 @@ def doctor(run: Run, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {one["what"]: one for one in found["findings"]}
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_finds_nothing_wrong_with_a_new_workshop(run: Run, tmp_path: Path) -> None:
     make_workshop(tmp_path)
     code, found = doctor(run)
@@ -210,6 +211,7 @@ def test_doctor_finds_nothing_wrong_with_a_new_workshop(run: Run, tmp_path: Path
     assert found["Temporal"]["message"].endswith("is not running: `start` and `dev` start it")
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_says_which_programs_are_used_and_why(run: Run, tmp_path: Path) -> None:
     make_workshop(tmp_path / "shop")
     (tmp_path / "bin").mkdir()
@@ -222,6 +224,7 @@ def test_doctor_says_which_programs_are_used_and_why(run: Run, tmp_path: Path) -
     assert "bwrap" in found["isolation"]["message"]
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_says_what_is_wrong_with_a_workshop(run: Run, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text(f"nme: x\nmodel: openai:gpt-5\nui_url: http://{NOBODY}\n")
     (tmp_path / ".llm-do").write_text("not a folder")
@@ -234,6 +237,7 @@ def test_doctor_says_what_is_wrong_with_a_workshop(run: Run, tmp_path: Path) -> 
     assert found["page"]["message"] == f"http://{NOBODY} does not answer (ConnectError)"
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_says_that_the_address_of_the_page_is_none(run: Run, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text("model: offline:echo\n")
     code, found = doctor(run, LLM_DO_UI_URL="approvals.example.com")
@@ -241,6 +245,7 @@ def test_doctor_says_that_the_address_of_the_page_is_none(run: Run, tmp_path: Pa
     assert found["page"]["message"].startswith("LLM_DO_UI_URL cannot be used: it is an address")
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_names_variables_that_are_missing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text(
         "models: {local: {model: 'openai-chat:x', api_key_env: LOCAL_KEY}}\n"
@@ -259,6 +264,7 @@ def test_doctor_names_variables_that_are_missing(run: Run, tmp_path: Path) -> No
         assert f"warning  variable           {line}\n" in done.stdout
 
 
+@pytest.mark.extension("maintenance")
 def test_doctor_outside_a_workshop_and_without_a_server(run: Run) -> None:
     code, found = doctor(run)
     assert (code, found["workshop"]["status"]) == (1, "error")

@@ -51,7 +51,7 @@ def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None)
     )
 
 
-USAGE = [
+_MISTAKES = [
     # a command line that cannot be carried out, what stderr says of it
     (["nonsense"], 'Unknown command "nonsense"'),
     (["start"], "name the worker to run"),
@@ -110,6 +110,8 @@ USAGE = [
     (["dev", "--address", "h:1"], "cannot use 'h:1'"),
     (["approvals", "--address", "h:1", "--tls-cert-path", "gone.pem"], "the TLS file 'gone.pem' cannot be read"),
 ]
+USAGE = [one for one in _MISTAKES if one[0][0] in {*COMMANDS, "nonsense"}]
+"""Without those of commands that are taken out."""
 
 
 @pytest.mark.sampled(12)
@@ -137,6 +139,7 @@ def test_a_bad_definition_is_exit_code_8_before_any_server_is_asked(arguments: l
     assert (done.returncode, done.stdout) == (8, "")
 
 
+@pytest.mark.extension("maintenance")
 def test_gc_through_a_server_does_not_forget_the_runs_of_the_workshops_own(workshop: Path) -> None:
     (workshop / ".llm-do").mkdir()
     (workshop / ".llm-do" / "temporal.db").touch()
@@ -146,6 +149,7 @@ def test_gc_through_a_server_does_not_forget_the_runs_of_the_workshops_own(works
 
 
 @pytest.mark.parametrize("command", [["gc"], ["delete", "run", "--yes"]], ids=lambda command: command[0])
+@pytest.mark.extension("maintenance")
 def test_the_workshops_own_server_removes_nothing_that_other_servers_may_need(
     command: list[str], workshop: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -179,7 +183,7 @@ def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
         ["result", "run"],
         ["show", "run"],
         ["list"],
-        ["gc"],
+        pytest.param(["gc"], marks=pytest.mark.extension("maintenance")),
         ["logs", "run"],
         ["export", "run"],
         ["cancel", "run"],

@@ -12,9 +12,6 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client.maintenance import delete as deleting
-from llm_do_temporal.client.maintenance.delete import delete_run
-from llm_do_temporal.client.maintenance.gc import discard_commits
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.extensions.review.messages import shown_review
 from llm_do_temporal.testing import scripted
@@ -40,9 +37,14 @@ async def listed(place: Place, run: str) -> bool:
     return [one async for one in place.client.temporal.list_workflows(query)] != []
 
 
+@pytest.mark.extension("maintenance")
 async def test_changes_outlive_the_removal_of_blobs_while_a_run_waits_and_go_with_the_run(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from llm_do_temporal.extensions.maintenance import delete as deleting
+    from llm_do_temporal.extensions.maintenance.delete import delete_run
+    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+
     monkeypatch.setattr(deleting, "SETTLE_SECONDS", 0)
     (place.folder / "old.txt").write_text("the text of before")
     # More than what travels beside a manifest.
@@ -65,7 +67,7 @@ async def test_changes_outlive_the_removal_of_blobs_while_a_run_waits_and_go_wit
 
     commits = place.folder / ".llm-do/commits"
     temporal = place.client.temporal
-    assert await discard_commits(temporal, place.folder, older_than=AT_ONCE) == 0
+    assert await discard_leftovers(temporal, place.folder, older_than=AT_ONCE) == 0
     assert len(list(commits.iterdir())) == 1
     await place.replay()
     place.started.remove(run)
@@ -73,7 +75,7 @@ async def test_changes_outlive_the_removal_of_blobs_while_a_run_waits_and_go_wit
     assert b"the text of before" not in [blobs.read(one.sha256) for one in blobs.stored()]
     while await listed(place, run):  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.05)
-    assert await discard_commits(temporal, place.folder, older_than=AT_ONCE) == 1
+    assert await discard_leftovers(temporal, place.folder, older_than=AT_ONCE) == 1
     assert list(commits.iterdir()) == []
 
 

@@ -13,10 +13,15 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.maintenance.doctor import examine_commits
-from llm_do_temporal.client.maintenance.gc import discard_commits, workflow_of
 from llm_do_temporal.errors import ConnectionFailed
-from llm_do_temporal.extensions.review.commit import CommitJournal, CommitOutcome, CommitRecord, Disk
+from llm_do_temporal.extensions.review.commit import (
+    CommitJournal,
+    CommitOutcome,
+    CommitRecord,
+    Disk,
+    examine_commits,
+    workflow_of,
+)
 from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind
 from llm_do_temporal.policy.layers.layer import folder_node
 
@@ -55,32 +60,41 @@ def _files(workshop: Path) -> list[Path]:
     return sorted((workshop / ".llm-do/commits").glob("*"))
 
 
+@pytest.mark.extension("maintenance")
 async def test_only_ended_commits_of_runs_that_are_gone_are_removed(tmp_path: Path) -> None:
+    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+
     journal = keep(tmp_path, [GONE, THERE, BELOW])
     keep(tmp_path, ["unfinished#1-abc@x"], ended=False)
     keep(tmp_path, ["young#1-abc@x"], age=0)
     client = server("there", "there/main/editor-1")
 
-    assert await discard_commits(client, tmp_path, older_than=HOUR, dry_run=True) == 2
+    assert await discard_leftovers(client, tmp_path, older_than=HOUR, dry_run=True) == 2
     assert len(_files(tmp_path)) == 5
-    assert await discard_commits(client, tmp_path, older_than=HOUR) == 2
+    assert await discard_leftovers(client, tmp_path, older_than=HOUR) == 2
     assert [journal.read(key) is None for key in (GONE, THERE, BELOW)] == [True, False, True]
     assert len(_files(tmp_path)) == 3
-    assert await discard_commits(client, tmp_path, older_than=HOUR) == 0
+    assert await discard_leftovers(client, tmp_path, older_than=HOUR) == 0
 
 
+@pytest.mark.extension("maintenance")
 async def test_nothing_is_removed_where_the_server_does_not_answer_or_there_is_nothing(tmp_path: Path) -> None:
-    assert await discard_commits(server("broken"), tmp_path, older_than=HOUR) == 0
+    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+
+    assert await discard_leftovers(server("broken"), tmp_path, older_than=HOUR) == 0
     keep(tmp_path, [GONE])
     with pytest.raises(ConnectionFailed, match="no journal of a commit was removed"):
-        await discard_commits(server("broken"), tmp_path, older_than=HOUR)
+        await discard_leftovers(server("broken"), tmp_path, older_than=HOUR)
     assert len(_files(tmp_path)) == 1
 
 
+@pytest.mark.extension("maintenance")
 async def test_a_damaged_journal_stays_and_is_told(tmp_path: Path) -> None:
+    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+
     keep(tmp_path, [GONE])
     (tmp_path / ".llm-do/commits/damaged.json").write_text("{")
-    assert await discard_commits(server(), tmp_path, older_than=HOUR) == 1
+    assert await discard_leftovers(server(), tmp_path, older_than=HOUR) == 1
     assert [path.name for path in _files(tmp_path)] == ["damaged.json"]
     (finding,) = examine_commits(tmp_path)
     assert (finding.status, "'damaged.json', cannot be read" in finding.message) == ("error", True)

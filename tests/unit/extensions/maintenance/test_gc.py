@@ -18,10 +18,10 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.maintenance.gc import QUERY, collect, mentioned, needed
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
+from llm_do_temporal.extensions.maintenance.gc import QUERY, collect, mentioned, needed
 from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore

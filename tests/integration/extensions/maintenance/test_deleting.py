@@ -17,11 +17,11 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.connections import is_missing
-from llm_do_temporal.client.maintenance import delete as deleting
-from llm_do_temporal.client.maintenance.delete import delete_run, open_parts, read_borrowers
-from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.extensions.maintenance import delete as deleting
+from llm_do_temporal.extensions.maintenance.delete import delete_run, open_parts, read_borrowers
+from llm_do_temporal.extensions.maintenance.gc import collect
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.experiments.forks import ForkIndex
 from llm_do_temporal.messages.experiments.source import ForkSource

@@ -18,11 +18,17 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connections import is_missing, translated
-from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned_by_runs, mentioned_by_schedules, needed
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, ended_at, every_part, read_begun
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError
+from llm_do_temporal.extensions.maintenance.gc import (
+    QUERY,
+    SAFETY_AGE,
+    mentioned_by_runs,
+    mentioned_by_schedules,
+    needed,
+)
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 

@@ -1,19 +1,23 @@
-"""Findings of `doctor` about the server, its namespace and its worker service, and about unfinished commits."""
+"""Findings of `doctor` about the program, the workshop and what it needs, the server and its worker service."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
 
+import httpx2
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.client.connections import (
     Connection,
     connect,
@@ -23,33 +27,32 @@ from llm_do_temporal.client.connections import (
     recent_pollers,
 )
 from llm_do_temporal.client.embedded.processes import search_temporal
-from llm_do_temporal.client.embedded.server import logins_in_words, other_logins, running_host
-from llm_do_temporal.definitions.workshop import own_queues
-from llm_do_temporal.errors import ConnectionFailed, EffectFailed, LlmDoError
-from llm_do_temporal.extensions.review.commit import CommitJournal, Disk
+from llm_do_temporal.client.embedded.server import logins_in_words, other_logins, running_host, state_folder
+from llm_do_temporal.client.session import required_isolation, task_queue
+from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.models import needed_variables
+from llm_do_temporal.definitions.workshop import Workshop, own_queues, page_address, parse_workshop
+from llm_do_temporal.errors import ConnectionFailed, DefinitionError, LlmDoError, UsageError
+from llm_do_temporal.extension import Finding, installed
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.queues import ROLES, polled_queues
+from llm_do_temporal.policy.shell import Isolation
+from llm_do_temporal.sandbox.bubblewrap import choose_bwrap
 from llm_do_temporal.sandbox.programs import InstalledProgram
+from llm_do_temporal.storage.private_files import faults, mend_modes
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
-_NAMED = 3
-"""Most commits that one finding names."""
+_PAGE_SECONDS = 5
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Outcome of one check of `doctor`."""
-
-    what: str
-    status: Literal["ok", "warning", "error"]
-    message: str
-    next_step: str | None = None
-    exit_code: int = 1
-    """Exit code of `doctor`, where the finding is an error."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The finding as `doctor --json` has it."""
-        return {"what": self.what, "status": self.status, "message": self.message, "next": self.next_step}
+async def examine(location: Location) -> list[Finding]:
+    """Return all findings; starts nothing."""
+    folder, found = _folder(location)
+    # Connecting corrects the modes of our own files, so they are looked at before.
+    state = [] if folder is None else examine_state(folder)
+    server = await examine_server(location.connection(), folder, task_queue())
+    return [_program(), *found, *state, *server, *(() if folder is None else _of_workshop(folder))]
 
 
 async def examine_server(connection: Connection, workshop: Path | None, queue: str) -> list[Finding]:
@@ -185,23 +188,109 @@ def _unknown(what: str, error: RPCError) -> Finding:
     return Finding(what, "warning", f"the server does not say: {error.message[:200]}")
 
 
-def examine_commits(workshop: Path) -> list[Finding]:
-    """Return the findings of `doctor` about commits that have begun and not ended, and journals that are damaged."""
+def _program() -> Finding:
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("program", "ok", f"{PROGRAM} {version(PROGRAM)}, Python {python}")
+
+
+def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
+    """Return the workshop's folder and no finding, or None and the reason why there is none."""
     try:
-        unfinished = CommitJournal(workshop, Disk()).unfinished()
-    except EffectFailed as error:
-        return [Finding("commits", "error", error.message, error.next_step)]
-    if not unfinished:
+        return location.find_workshop(), []
+    except (DefinitionError, UsageError) as error:
+        return None, [Finding("workshop", "error", error.message, error.next_step or "")]
+
+
+def _of_workshop(folder: Path) -> Iterator[Finding]:
+    problems = check_workshop(folder)
+    errors = sum(one.severity == "error" for one in problems)
+    if problems:
+        status = "error" if errors else "warning"
+        text = f"{folder}: {errors} errors, {len(problems) - errors} warnings"
+        yield Finding("workshop", status, text, f"See `{PROGRAM} check {folder}`.")
+    else:
+        yield Finding("workshop", "ok", str(folder))
+    yield _disk(folder)
+    for extension in installed():
+        yield from extension.examine(folder)
+    workshop = parse_workshop(folder)[0]
+    yield from _variables(workshop)
+    yield _isolation(workshop)
+    yield from _page(workshop)
+
+
+def examine_state(folder: Path) -> list[Finding]:
+    """Check whether other accounts can use the files that runs leave in the workshop, and close them."""
+    found = faults(folder / STATE_FOLDER)
+    if not found:
         return []
-    keys = [record.key for record in unfinished]
-    more = f", and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    files = sum(len({step.path for step in record.steps}) for record in unfinished)
-    return [
-        Finding(
-            "commits",
-            "warning",
-            f"begun, and not ended: {', '.join(keys[:_NAMED])}{more} ({files} files, some may be changed already)",
-            "Start a worker service: the run goes on to the end of it. If the run was terminated or deleted, look at "
-            "the files, then remove its journal from '.llm-do/commits'.",
-        )
-    ]
+    try:
+        mend_modes(state_folder(folder))
+    except UsageError as error:
+        return [Finding("privacy", "error", error.message, error.next_step)]
+    except OSError as error:
+        return [Finding("privacy", "error", f"{found[0]}, which cannot be changed: {error.strerror}")]
+    return [Finding("privacy", "warning", f"{found[0]}; they are closed now", "Who could read it may have done so.")]
+
+
+def _disk(folder: Path) -> Finding:
+    try:
+        state = state_folder(folder)
+        with tempfile.NamedTemporaryFile(dir=state):
+            pass
+    except (UsageError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        step = "Attachments and the embedded server's database are kept there; make it writable."
+        return Finding("disk", "error", f"{folder / '.llm-do'} cannot be written: {reason}", step)
+    return Finding("disk", "ok", f"{state} can be written")
+
+
+def _variables(workshop: Workshop) -> Iterator[Finding]:
+    """Check whether variables are set; their values are not looked at."""
+    also = [model for model in (os.environ.get("LLM_DO_MODEL"),) if model]
+    needed = needed_variables(workshop, *also)
+    for variables, whose in needed.items():
+        users = ", ".join(whose)
+        present = [name for name in variables if os.environ.get(name)]
+        if present:
+            yield Finding("variable", "ok", f"{present[0]} is set here, for {users}")
+        else:
+            step = "Set it where the worker service runs; the workshop's own gets what `start` or `dev` had."
+            yield Finding("variable", "warning", f"{' or '.join(variables)} is not set here, for {users}", step)
+    if not needed:
+        yield Finding("variable", "ok", "the models and targets that the workshop names need no keys")
+
+
+def _isolation(workshop: Workshop) -> Finding:
+    choice = choose_bwrap()
+    if choice.program is not None:
+        return Finding("isolation", "ok", f"commands run in {chosen(choice.program, choice.passed_over)}")
+    required = Isolation.REQUIRED in (workshop.config.shell.isolation, required_isolation())
+    what = "commands are refused" if required else "commands run with all rights of the worker service"
+    step = "Install bubblewrap on a Linux that allows user namespaces, or in a container that does."
+    message = "; ".join(["bubblewrap does not work on this machine", *choice.passed_over, what])
+    return Finding("isolation", "error" if required else "warning", message, step)
+
+
+def _page(workshop: Workshop) -> Iterator[Finding]:
+    """Check whether the approvals page answers, if the workshop or a variable names its address."""
+    try:
+        url = page_address(workshop.config, os.environ)
+        if url is None:
+            return
+        status = _ask(url)
+    except LlmDoError as error:
+        yield Finding("page", "error", error.message, error.next_step)
+        return
+    yield Finding("page", "ok", f"{url} answers ({status})")
+
+
+def _ask(url: str) -> int:
+    """Return the HTTP status with which the page answers a visitor without a token. Raises UsageError for no answer."""
+    try:
+        return httpx2.get(url, timeout=_PAGE_SECONDS, follow_redirects=False).status_code
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise UsageError(
+            f"{url} does not answer ({type(error).__name__})",
+            next_step=f"Start the page with `{PROGRAM} ui`, or correct `ui_url` in workshop.yaml or LLM_DO_UI_URL.",
+        ) from error

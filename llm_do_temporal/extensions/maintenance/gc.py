@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
-from llm_do_temporal.extensions.review.commit import CommitJournal, Disk
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
@@ -134,15 +134,14 @@ async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterato
             raise
 
 
-async def discard_commits(client: Client, workshop: Path, *, older_than: timedelta, dry_run: bool = False) -> int:
+async def discard_leftovers(client: Client, workshop: Path, *, older_than: timedelta, dry_run: bool = False) -> int:
     """Remove the journals of ended commits whose runs the server does not have any more; return how many.
 
     With `dry_run`, only count them. Raises ConnectionFailed; nothing has been removed then.
     """
-    journal = CommitJournal(workshop, Disk())
     before = time.time() - older_than.total_seconds()
-    ended = [kept for kept in journal.kept() if kept.record.outcome is not None and kept.written_at < before]
-    if not ended:
+    left = [one for extension in installed() for one in extension.leftovers(workshop, before).values()]
+    if not left:
         return 0
     try:
         known = {execution.id async for execution in client.list_workflows(QUERY)}
@@ -151,15 +150,10 @@ async def discard_commits(client: Client, workshop: Path, *, older_than: timedel
             f"the runs cannot be listed, so no journal of a commit was removed: {error.message}",
             next_step="Try again when the server answers.",
         ) from error
-    useless = [kept.record.key for kept in ended if workflow_of(kept.record.key) not in known]
-    for key in useless if not dry_run else ():
-        journal.discard(key)
+    useless = [remove for workflow, remove in left if workflow not in known]
+    for remove in useless if not dry_run else ():
+        remove()
     return len(useless)
-
-
-def workflow_of(key: str) -> str:
-    """Return the id of the workflow that made the commit with this key."""
-    return key.rpartition("#")[0]
 
 
 async def mentioned_by_schedules(client: Client, digests: Collection[str]) -> set[str]:

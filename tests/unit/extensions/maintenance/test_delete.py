@@ -12,10 +12,10 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.maintenance import delete as deleting
-from llm_do_temporal.client.maintenance import delete as module
-from llm_do_temporal.client.maintenance.delete import Borrower, Borrowers, borrowers_of, delete_run, read_borrowers
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
+from llm_do_temporal.extensions.maintenance import delete as deleting
+from llm_do_temporal.extensions.maintenance import delete as module
+from llm_do_temporal.extensions.maintenance.delete import Borrower, Borrowers, borrowers_of, delete_run, read_borrowers
 from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import RunMemo, StartRunInput
 from tests.support.runs.run_server import RunServer

@@ -1,1 +1,0 @@
-"""Looking after a workshop: what nothing needs any more, deleted runs, what is missing."""
