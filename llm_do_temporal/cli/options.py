@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -52,17 +52,7 @@ class Location:
         """Return the connection flags in the form that the client takes."""
         from llm_do_temporal.client.connections import Connection
 
-        return Connection(
-            address=self.address,
-            namespace=self.namespace,
-            api_key=self.api_key,
-            tls=self.tls,
-            tls_cert_path=self.tls_cert_path,
-            tls_key_path=self.tls_key_path,
-            tls_ca_path=self.tls_ca_path,
-            tls_server_name=self.tls_server_name,
-            profile=self.profile,
-        )
+        return Connection(**{one.name: getattr(self, one.name) for one in fields(Connection)})
 
     def find_workshop(self) -> Path:
         """Return the workshop's folder: --workshop, LLM_DO_WORKSHOP or the nearest upwards. Raises WorkshopNotFound.
@@ -96,17 +86,9 @@ class Location:
 
     def as_flags(self) -> str:
         """Return the flags, with a space before each, with which another command is about the same place."""
-        named = (
-            ("--workshop", self.workshop),
-            ("--address", self.address),
-            ("--namespace", self.namespace),
-            ("--tls-cert-path", self.tls_cert_path),
-            ("--tls-key-path", self.tls_key_path),
-            ("--tls-ca-path", self.tls_ca_path),
-            ("--tls-server-name", self.tls_server_name),
-            ("--profile", self.profile),
-        )
-        flags = [f" {flag} {shlex.quote(str(value))}" for flag, value in named if value is not None]
+        named = [(one.name, getattr(self, one.name)) for one in fields(self) if one.name not in ("api_key", "tls")]
+        given = [(name.replace("_", "-"), shlex.quote(str(value))) for name, value in named if value is not None]
+        flags = [f" --{name} {value}" for name, value in given]
         if self.tls is not None:
             flags.append(" --tls" if self.tls else " --no-tls")
         return "".join(flags)

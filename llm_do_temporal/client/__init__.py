@@ -12,7 +12,7 @@ from llm_do_temporal.extension import added_names
 from llm_do_temporal.late_names import late_names
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.client import LlmDoClient, RunSummary
+    from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.connections import Connection, connect
     from llm_do_temporal.client.decisions import (
         Fate,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin, read_patch
     from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ShownDiff
     from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
+    from llm_do_temporal.client.views.run_list import RunSummary
     from llm_do_temporal.client.views.run_view import Node, RunView
     from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 
@@ -79,7 +80,7 @@ _HOMES = {
     "ReviewAnswer": "llm_do_temporal.extensions.review.policy.answer",
     "ReviewChange": "llm_do_temporal.client.reviews.review",
     "ReviewChoice": "llm_do_temporal.client.reviews.choice",
-    "RunSummary": "llm_do_temporal.client.client",
+    "RunSummary": "llm_do_temporal.client.views.run_list",
     "RunView": "llm_do_temporal.client.views.run_view",
     "ShownDiff": "llm_do_temporal.client.reviews.review",
     "connect": "llm_do_temporal.client.connections",

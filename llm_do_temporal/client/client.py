@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypedDict
 
 from temporalio import activity
@@ -37,7 +36,7 @@ from llm_do_temporal.client.reviews.desk import decide_review, read_reviews
 from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.follower import Follower, Tap, ordered_events
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
-from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
+from llm_do_temporal.client.views.run_list import RunSummary, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, read_memo
 from llm_do_temporal.desk.state import already_decided_message, only_meant
@@ -58,11 +57,9 @@ from llm_do_temporal.messages.base import (
     TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.json_values import check_json
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
-from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.telemetry import start_span
@@ -121,43 +118,6 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
             SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
     )
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """Run as a list of runs shows it, in one line."""
-
-    run: str
-    worker: str
-    status: str
-    """running, waiting, completed, failed, cancelled, terminated or timed out."""
-    pending: int
-    started_at: datetime
-    ended_at: datetime | None
-    items: ItemCounts | None = None
-    """Counts of a batch; None for any other run, and where they cannot be read."""
-    task: str = ""
-    """First line of the prompt, or else the beginning of the input; empty where none can be read."""
-    started_by: str = ""
-    missing_key: str = ""
-    """The id of the encryption key without which no more can be told; empty: all could be read."""
-    fork_of: str = ""
-    """Run whose answers it reuses; empty: it is no fork."""
-    again_of: str = ""
-    """Run whose items it does again; empty: it is no further attempt at a batch."""
-    schedule: str = ""
-    """Schedule that has started it; empty: none has."""
-    case: CaseRun | None = None
-    """Part in the experiment that started it; None: none did."""
-    request: str = ""
-    """Digest that it was started with; empty: with none."""
-
-    @classmethod
-    def of(cls, listed: ListedRun) -> RunSummary:
-        """Return what one line shows of a run in the server's list."""
-        same: dict[str, Any] = {one.name: getattr(listed, one.name) for one in fields(cls)}
-        same["pending"] = listed.waiting
-        return cls(**same)
 
 
 class LlmDoClient(Extensible):
@@ -246,11 +206,11 @@ class LlmDoClient(Extensible):
 
         `told` hears now and then how many were looked at; for words and people that may be all there are."""
         every = every_run(self.temporal, wanted or RunFilter(), limit=limit, told=told)
-        return [RunSummary.of(run) async for run in every]
+        return [run async for run in every]
 
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""
-        return RunSummary.of(listed_run(*await self._read(run)))
+        return listed_run(*await self._read(run))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """Return the questions that wait for a person, oldest first, of one run or of all that can be read.

@@ -38,6 +38,10 @@ class Workshop:
     config: WorkshopConfig
 
 
+_SAME = (RunSettings.model_fields.keys() & WorkshopConfig.model_fields.keys()) - {"limits", "models", "review", "turns"}
+"""Keys of workshop.yaml that are pinned as they are."""
+
+
 def run_settings(
     config: WorkshopConfig,
     start: StartRunInput,
@@ -52,7 +56,9 @@ def run_settings(
     """
     if start.review is not None:
         needs("review", "a review")
+    same = {name: getattr(config, name) for name in _SAME}
     return RunSettings(
+        **same,
         mode=start.mode or config.approvals.mode,
         rules=config.approvals.pinned(),
         models=ModelSources(
@@ -63,20 +69,12 @@ def run_settings(
             aliases=model_aliases(config),
             isolated=config.model_resolution == "isolated",
         ),
-        model_settings=config.model_settings,
-        attachments_as=config.attachments_as,
-        max_context_tokens=config.max_context_tokens,
-        max_depth=config.max_depth,
-        on_refusal=config.on_refusal,
         workshop_has_sandbox=config.sandbox is not None,
-        shell=config.shell,
         limits=start.limits.over(config.limits),
-        live_text=config.live_text,
         turns=start.turns or config.turns,
         search_attributes=search_attributes,
         queues=queues or Queues(),
         review=start.review or config.review,
-        check_command=config.check_command,
         review_branch=start.review_branch,
         aside=start.aside,
         scripted=start.scripted,

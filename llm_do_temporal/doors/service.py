@@ -26,7 +26,7 @@ from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.open_questions import read_readable
 from llm_do_temporal.client.question_document import QuestionDocument, document_of
 from llm_do_temporal.client.start import StartRequest
-from llm_do_temporal.client.views.pending_work import Tail, read_tail
+from llm_do_temporal.client.views.pending_work import read_tail
 from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.client.views.run_view import RUN_ENDS, event_json
 from llm_do_temporal.definitions.registry.registry import Registry
@@ -38,6 +38,7 @@ from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, Ru
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.identity import digest_of
@@ -172,7 +173,7 @@ class DoorService:
         if not who.sees_all:
             wanted = wanted.model_copy(update={"who": who.name})
         found = await list_runs(self.client.temporal, wanted, page=page)
-        runs = tuple(Run.of(RunSummary.of(one)) for one in found.runs if who.sees(one.started_by))
+        runs = tuple(Run.of(one) for one in found.runs if who.sees(one.started_by))
         return RunsPage(runs=runs, following=found.following)
 
     async def questions(self, who: Principal, run: str | None = None) -> list[AskedQuestion]:
@@ -290,7 +291,7 @@ class DoorService:
         await self.readable(who, run)
         return len([event async for event in self.client.events(run) if event.type not in RUN_ENDS])
 
-    async def live_text(self, who: Principal, run: str) -> Tail | None:
+    async def live_text(self, who: Principal, run: str) -> LiveText | None:
         """Return the end of what the model of the run's entry worker is writing; None where none is, or may be told."""
         await self.readable(who, run)
         tail = await read_tail(self.client.temporal, run)
@@ -357,7 +358,7 @@ class DoorService:
 
     async def _summary(self, run: str) -> RunSummary:
         """Return the run. Raises UsageError for what is no run, and KeyMismatch."""
-        return RunSummary.of(await read_run(self.client.temporal, run))
+        return await read_run(self.client.temporal, run)
 
     async def _question(self, run: str, question: str) -> Question:
         found = next((one for one in await self.client.questions(run) if one.id == question), None)

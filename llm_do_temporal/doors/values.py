@@ -25,8 +25,9 @@ from pydantic import (
 )
 
 from llm_do_temporal.client import Question, RunSummary
+from llm_do_temporal.client.question_document import State, document_of
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import Json, Message, Strict
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
 from llm_do_temporal.messages.budget import Usage
@@ -348,7 +349,7 @@ class AskedQuestion(ResponseValue):
     worker: str
     path: str
     """Place of the asking invocation in the tree of the run."""
-    state: Literal["open", "held", "decided", "withdrawn"]
+    state: State
     tool: str
     args: dict[str, Any]
     args_schema: dict[str, Any] | None = None
@@ -379,14 +380,14 @@ class AskedQuestion(ResponseValue):
     @classmethod
     def of(cls, question: Question) -> AskedQuestion:
         """Return the question as doors show it."""
-        asked, votes = question.request, _votes(question)
+        asked, document = question.request, document_of(question)
         return cls(
             id=question.id,
             run=question.run,
             task=question.task,
             worker=asked.worker,
             path=asked.place,
-            state=_state_of(question),
+            state=document.state,
             tool=asked.tool,
             args=question.args,
             args_schema=asked.args_schema,
@@ -402,24 +403,10 @@ class AskedQuestion(ResponseValue):
             quorum=asked.quorum,
             is_for_people=asked.names_people,
             is_review=asked.extension is not None,
-            votes=tuple(Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in votes),
+            votes=tuple(
+                Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in document.answers
+            ),
         )
-
-
-def _votes(question: Question) -> tuple[Verdict, ...]:
-    """Return the votes, with the rejection or expiry that came after them."""
-    votes, verdict = question.votes, question.verdict
-    if verdict is None or (votes and verdict.decision is not DecisionKind.REJECT):
-        return votes
-    return (*votes, verdict)
-
-
-def _state_of(question: Question) -> Literal["open", "held", "decided", "withdrawn"]:
-    if question.is_open:
-        return "open"
-    if question.withdrawn:
-        return "withdrawn"
-    return "held" if question.verdict is None else "decided"
 
 
 class Answer(RequestBody):

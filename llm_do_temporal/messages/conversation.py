@@ -129,7 +129,7 @@ class ContinuedInvocation(Message):
 
 
 class LiveText(Message):
-    """Unfinished answer of a model, in the details of a heartbeat and in no history."""
+    """Unfinished answer of a model, or why there is none yet; in the details of a heartbeat and in no history."""
 
     text: str
     """The end of all its parts: thinking, text, calls of tools as `name` and their arguments."""
@@ -137,8 +137,8 @@ class LiveText(Message):
     """Length of the whole answer so far, in characters."""
     attempt: int = 1
     """Number of the attempt that writes it. The server keeps the text of an attempt until the next attempt has some."""
-    part: Literal["text", "thinking", "tool-call"] = "text"
-    """Kind of the part that is being written."""
+    part: Literal["text", "thinking", "tool-call", "waits"] = "text"
+    """Kind of the part that is being written; `waits` where nothing is, and the text says what the turn waits for."""
     said: int = 0
     """Number of characters of all its texts so far, without thinking and calls."""
     part_chars: int = 0

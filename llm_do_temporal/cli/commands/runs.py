@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from temporalio.client import Client
 
-    from llm_do_temporal.client.client import RunSummary
-    from llm_do_temporal.client.views.run_list import ListedRun
+    from llm_do_temporal.client.views.run_list import RunSummary
     from llm_do_temporal.messages.budget import Usage
     from llm_do_temporal.policy.run_filter import RunFilter
 
@@ -121,7 +120,6 @@ async def _read(
     The usage is None unless `cost` asks for it.
     """
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.client import RunSummary
     from llm_do_temporal.client.views.run_list import count_left_out, every_run
 
     told = _say_looked_at if wanted.needs_memo else None
@@ -130,7 +128,7 @@ async def _read(
         listed = [run async for run in every_run(temporal, wanted, limit=limit, told=told)]
         spent = await _spent(temporal, listed) if cost else None
         left_out = await count_left_out(temporal, wanted)
-    return [RunSummary.of(run) for run in listed], spent, left_out
+    return listed, spent, left_out
 
 
 def _say_looked_at(runs: int) -> None:
@@ -139,7 +137,7 @@ def _say_looked_at(runs: int) -> None:
         say(f"looked at {runs:,} runs so far")
 
 
-async def _spent(temporal: Client, listed: Sequence[ListedRun]) -> dict[str, Usage]:
+async def _spent(temporal: Client, listed: Sequence[RunSummary]) -> dict[str, Usage]:
     """Return the usage of the runs in the list, as far as it can be read."""
     from llm_do_temporal.client.views.run_list import read_all_spent
     from llm_do_temporal.client.views.tree import Accounts
@@ -147,7 +145,7 @@ async def _spent(temporal: Client, listed: Sequence[ListedRun]) -> dict[str, Usa
     return {run.run: spent.total for run, spent in await read_all_spent(Accounts(temporal), listed) if _is_read(run)}
 
 
-def _is_read(run: ListedRun) -> bool:
+def _is_read(run: RunSummary) -> bool:
     return run.has_history and not run.missing_key
 
 

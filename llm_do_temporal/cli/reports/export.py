@@ -12,9 +12,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.cli.reports.show import record_json
 from llm_do_temporal.cli.terminal.run_picture import dollars
-from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.invocations import origin_line
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 

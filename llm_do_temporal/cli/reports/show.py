@@ -24,11 +24,12 @@ from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.terminal.question import joined, marked
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, item_lines, render_run, state_of
 from llm_do_temporal.cli.text import visible_block, visible_line
-from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.record.facts import RunFacts, Story, TakenBack
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import PendingApprovalMemo

@@ -19,9 +19,9 @@ from rich.text import Text
 from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.views.items import progress_of, with_counts
-from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.conversation import LiveText
 
 _SYMBOLS = {
     "running": ("●", "cyan"),
@@ -46,7 +46,7 @@ def render_run(
     now: datetime,
     *,
     height: int | None = None,
-    tails: Mapping[str, Tail] | None = None,
+    tails: Mapping[str, LiveText] | None = None,
     with_lacks: bool = False,
 ) -> RenderableType:
     """Return the whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
@@ -97,7 +97,7 @@ def _bar(ended: int, total: int, words: str) -> RenderableType:
 class TailLine:
     """Line with the end of the answer that a model is writing."""
 
-    def __init__(self, path: str, tail: Tail) -> None:
+    def __init__(self, path: str, tail: LiveText) -> None:
         words = {"thinking": "thinks", "tool-call": "calls"}.get(tail.part, "writes")
         self._label = f"{visible_line(path, 40)} {words} ({tail.chars:,}): "
         self._text = visible_line(" ".join(tail.text.split()), len(tail.text) + 1)

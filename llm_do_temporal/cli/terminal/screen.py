@@ -14,8 +14,9 @@ from llm_do_temporal.cli.terminal.prompts import Interrupt, unechoed
 from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.pending_work import Tail, tails
+from llm_do_temporal.client.views.pending_work import tails
 from llm_do_temporal.client.views.run_view import RunView
+from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 
 REFRESH_SECONDS = 0.25
@@ -31,7 +32,7 @@ class Screen:
         self._news = news
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._interrupt = interrupt
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, LiveText] = {}
         self._asker = Asker(client, self._console, interrupt, LeaveKey("d", "[d]etach"), self._votes_of)
 
     @property

@@ -16,7 +16,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.record.facts import RunFacts, read_facts
-from llm_do_temporal.client.views.run_list import ListedRun, read_run
+from llm_do_temporal.client.views.run_list import RunSummary, read_run
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
@@ -87,7 +87,7 @@ def place_of(file: Path, workshop: Path) -> tuple[Path, Path]:
     return root, path
 
 
-def check_usable(run: ListedRun, facts: RunFacts) -> None:
+def check_usable(run: RunSummary, facts: RunFacts) -> None:
     """Raise UsageError for a run that no case can be made of."""
     if facts.items:
         raise UsageError(
@@ -104,7 +104,7 @@ def check_usable(run: ListedRun, facts: RunFacts) -> None:
 class ReadRun:
     """Facts and questions of a run that was read."""
 
-    run: ListedRun
+    run: RunSummary
     facts: RunFacts
     questions: Sequence[Question]
 

@@ -28,7 +28,7 @@ from llm_do_temporal.client.history.events import (
 )
 from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.views.items import results_of
-from llm_do_temporal.client.views.run_list import ListedRun
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, CommittedChanges
 from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
@@ -105,7 +105,7 @@ class RunFacts:
         return (*self.attachments, *(file for item in self.items for file in item.attachments))
 
 
-async def read_facts(client: Client, run: ListedRun) -> RunFacts:
+async def read_facts(client: Client, run: RunSummary) -> RunFacts:
     """Return the facts of a run. Raises RPCError and KeyMismatch."""
     facts = facts_at_start(await read_first(client, run.run, run.run_id))
     if run.ended_at is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import ValidationError
@@ -43,8 +44,8 @@ START_PATIENCE = timedelta(seconds=60)
 on a busy machine many."""
 MOST_ASKED = 40
 """Invocations asked about at once; those of a larger run wait for the same."""
-WAITS = "waits"
-"""Part of a tail that says what a turn waits for."""
+WAITS: Final = "waits"
+"""Part of a LiveText that says what a turn waits for."""
 
 
 @dataclass(frozen=True)
@@ -182,27 +183,7 @@ def _read(pending: PendingActivityInfo) -> Trouble:
     return Trouble(pending.attempt, failure.message, at.ToDatetime(UTC) if waits else None)
 
 
-@dataclass(frozen=True)
-class Tail:
-    """The end of an answer that is being written, or the reason why none is yet."""
-
-    text: str
-    chars: int
-    """Number of characters of the answer so far."""
-    part: str
-    """Kind of the part that is being written: `text`, `thinking` or `tool-call`; WAITS where nothing is written, and
-    the text says what the turn waits for."""
-    attempt: int
-    """Number of the attempt at the turn, from 1; each begins anew."""
-    said: int = 0
-    """Number of characters of all texts of the answer so far."""
-    part_chars: int = 0
-    """Number of characters at the end of `text` that are of the part being written, as the model wrote them."""
-    asked_at: datetime | None = None
-    """Time of the event that has scheduled the turn; None where the worker service does not say."""
-
-
-async def tails(client: Client, view: RunView) -> dict[str, Tail]:
+async def tails(client: Client, view: RunView) -> dict[str, LiveText]:
     """Return the ends of answers being written in the run, by workflow id of the invocation; of 40 of them at most."""
     busy = [node.workflow_id for node in view.ordered if node.status == "running" and node.is_thinking][:MOST_ASKED]
     found = await asyncio.gather(*(read_tail(client, workflow_id) for workflow_id in busy))
@@ -210,7 +191,7 @@ async def tails(client: Client, view: RunView) -> dict[str, Tail]:
     return {workflow_id: tail for workflow_id, tail in written if tail is not None and tail.part != WAITS}
 
 
-async def read_tail(client: Client, workflow_id: str) -> Tail | None:
+async def read_tail(client: Client, workflow_id: str) -> LiveText | None:
     """Return the end of an answer that is being written; None where there is none, or the server does not say."""
     with suppress(RPCError):
         description = await client.get_workflow_handle(workflow_id).describe()
@@ -218,7 +199,7 @@ async def read_tail(client: Client, workflow_id: str) -> Tail | None:
     return None
 
 
-async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> Tail | None:
+async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> LiveText | None:
     """Return the tail in the server's description of an invocation; None where there is none."""
     for pending in description.pending_activities:
         if pending.activity_type.name == REQUEST_MODEL.name:
@@ -226,11 +207,11 @@ async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse
     return None
 
 
-async def _tail(client: Client, pending: PendingActivityInfo) -> Tail | None:
+async def _tail(client: Client, pending: PendingActivityInfo) -> LiveText | None:
     if pending.last_failure.application_failure_info.type == WAITS_FOR_BATCH:
         await put_back(pending.last_failure, client.data_converter)
         message = pending.last_failure.message
-        return Tail(message, len(message), WAITS, pending.attempt)
+        return LiveText(text=message, chars=len(message), part=WAITS, attempt=pending.attempt)
     payloads = pending.heartbeat_details.payloads
     if not payloads:
         return None
@@ -238,6 +219,4 @@ async def _tail(client: Client, pending: PendingActivityInfo) -> Tail | None:
         (told,) = await client.data_converter.decode(payloads[:1], [LiveText])
     except (ValidationError, ValueError, RuntimeError, KeyMismatch):
         return None
-    if told.attempt != pending.attempt:
-        return None
-    return Tail(told.text, told.chars, told.part, told.attempt, told.said, told.part_chars, told.asked_at)
+    return told if told.attempt == pending.attempt else None

@@ -74,18 +74,14 @@ _EVERY = RunFilter()
 
 
 @dataclass(frozen=True)
-class ListedRun:
-    """A run, as the server lists it."""
+class RunSummary:
+    """Run as the server lists it."""
 
     run: str
-    run_id: str
     worker: str
-    started_by: str
     status: str
     """running, waiting, completed, failed, cancelled, terminated or timed out."""
-    pending: tuple[PendingApprovalMemo, ...]
-    """Questions that wait for a person, as far as they can be read."""
-    waiting: int
+    pending: int
     """Number of questions that wait for a person."""
     started_at: datetime
     ended_at: datetime | None
@@ -93,10 +89,9 @@ class ListedRun:
     """Counts of a batch; None for any other run, and where they cannot be read."""
     task: str = ""
     """First line of the prompt, or else the beginning of the input; empty where none can be read."""
+    started_by: str = ""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
-    has_history: bool = True
-    """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
     fork_of: str = ""
     """Run whose answers it reuses; empty: it is no fork."""
     again_of: str = ""
@@ -106,7 +101,13 @@ class ListedRun:
     case: CaseRun | None = None
     """Part in the experiment that started it; None: none did."""
     request: str = ""
-    """Digest of the request of a door that started it; empty: it has none."""
+    """Digest that it was started with; empty: with none."""
+    run_id: str = ""
+    """Id of its latest execution."""
+    questions: tuple[PendingApprovalMemo, ...] = ()
+    """Questions that wait for a person, as far as they can be read."""
+    has_history: bool = True
+    """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
 
     @property
     def state(self) -> str:
@@ -118,7 +119,7 @@ class ListedRun:
 class RunPage:
     """A part of the list."""
 
-    runs: list[ListedRun]
+    runs: list[RunSummary]
     following: str | None
     """Token of the next page; None: there is no more."""
     looked_at: int | None = None
@@ -158,7 +159,7 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
 
 async def every_run(
     client: Client, wanted: RunFilter = _EVERY, *, limit: int, told: Callable[[int], None] | None = None
-) -> AsyncIterator[ListedRun]:
+) -> AsyncIterator[RunSummary]:
     """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed.
 
     `told` hears how many were looked at, each time before the server is asked for more.
@@ -202,7 +203,7 @@ def read_filter(given: Mapping[str, Any]) -> RunFilter:
         raise UsageError(f"{named}: {message}") from error
 
 
-async def read_run(client: Client, run: str) -> ListedRun:
+async def read_run(client: Client, run: str) -> RunSummary:
     """Return one run as it is now. Raises UsageError where there is none, and KeyMismatch."""
     async with translated(run):
         description = await client.get_workflow_handle(run).describe()
@@ -211,19 +212,19 @@ async def read_run(client: Client, run: str) -> ListedRun:
         return listed_run(description.raw_info, await read_memo(description.raw_info, client.data_converter))
 
 
-async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
+async def read_spent(accounts: Accounts, run: RunSummary) -> Spent:
     """Return the usage of a run so far, without delegations and items of a batch under way. Raises KeyMismatch."""
     async with translated():
         return await accounts.read_one(_as_branch(run))
 
 
-async def read_all_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> list[tuple[ListedRun, Spent]]:
+async def read_all_spent(accounts: Accounts, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Spent]]:
     """The runs with what each has spent so far; nothing where its history cannot be read here, or is there no more."""
     async with translated():
         return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
 
 
-async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Spent]:
+async def _with_spent(accounts: Accounts, run: RunSummary) -> tuple[RunSummary, Spent]:
     try:
         return run, await accounts.read_one(_as_branch(run))
     except KeyMismatch as error:
@@ -234,7 +235,7 @@ async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Sp
         return replace(run, has_history=False), Spent()
 
 
-def _as_branch(run: ListedRun) -> Branch:
+def _as_branch(run: RunSummary) -> Branch:
     status = "running" if run.ended_at is None else run.status
     return Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
 
@@ -243,7 +244,7 @@ class _Search:
     """Page of a list for which memos are read."""
 
     def __init__(self, wanted: RunFilter, converter: DataConverter, looked_at: int) -> None:
-        self.runs: list[ListedRun] = []
+        self.runs: list[RunSummary] = []
         self.looked_at = looked_at
         self._locked = 0
         self._wanted = wanted
@@ -265,7 +266,7 @@ class _Search:
 
 async def _chosen(
     info: WorkflowExecutionInfo, converter: DataConverter, wanted: RunFilter
-) -> tuple[ListedRun | None, bool]:
+) -> tuple[RunSummary | None, bool]:
     """Return the run, None if it does not pass the filter; and whether its memo cannot be read here."""
     if wanted.text or wanted.who:
         # Most runs of a long list are not wanted: of these nothing else is read.
@@ -280,7 +281,7 @@ async def _chosen(
     return run if _is_in_state(wanted.state, run) else None, bool(run.missing_key)
 
 
-def _is_in_state(state: str, run: ListedRun) -> bool:
+def _is_in_state(state: str, run: RunSummary) -> bool:
     if state in ("running", "waiting"):
         return run.status == state
     return state != "partly failed" or (run.items is not None and run.items.failed > 0)
@@ -338,16 +339,16 @@ def _count(value: Any) -> int:
     return value if type(value) is int and 0 <= value <= _MOST_IN_VAIN else 0
 
 
-def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
+def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> RunSummary:
     """Return a run as its listing tells it."""
-    return ListedRun(
+    return RunSummary(
         run=info.execution.workflow_id,
         run_id=info.execution.run_id,
         worker=listed.begun.worker,
         started_by=listed.begun.started_by,
         status="waiting" if listed.waiting else state_of(info),
-        pending=listed.pending,
-        waiting=listed.waiting or 0,
+        pending=listed.waiting or 0,
+        questions=listed.pending,
         started_at=started_at(info, listed),
         ended_at=ended_at(info),
         items=listed.begun.items,

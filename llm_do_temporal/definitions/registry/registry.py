@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from llm_do_temporal.definitions.keys.files import WorkerFile
 from llm_do_temporal.definitions.protection import check_defining
 from llm_do_temporal.definitions.registry.classes import has_validators, load_input_schema, load_output_schema
 from llm_do_temporal.definitions.tools.external import external_toolsets
@@ -53,6 +54,15 @@ def _class_files(reference: str, place: WorkerPlace) -> Iterator[Path]:
     name = PurePosixPath(file)
     if colon and "\0" not in file and not name.is_absolute() and ".." not in name.parts:
         yield from (place.folder / name, place.root / name)
+
+
+_SAME = (PinnedWorker.model_fields.keys() & WorkerFile.model_fields.keys()) - {
+    "name",
+    "instructions",
+    "output_schema",
+    "server_side_tools",
+}
+"""Keys of a worker file that are pinned as they are."""
 
 
 class Registry:
@@ -105,20 +115,17 @@ class Registry:
         external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets and run_python)
         raise_first((*parsed.problems, *problems, *invalid, *unusable, *others))
         definition = parsed.definition
+        same = {name: getattr(definition, name) for name in _SAME}
         return PinnedWorker(
+            **same,
             name=parsed.place.name,
             source=parsed.place.source,
             sha256=parsed.sha256,
-            description=definition.description,
             instructions=instructions,
-            model=definition.model,
-            compatible_models=definition.compatible_models,
             output_schema=schema,
             output_ref=_validating(parsed) if run_python else None,
             input_ref=definition.schema_in_ref,
             input_schema=given,
-            sandbox=definition.sandbox,
-            attachment_policy=definition.attachment_policy,
             attachment_paths=definition.attachments,
             filesystem=definition.toolsets.has_filesystem,
             shell=definition.toolsets.shell_policy,
@@ -127,13 +134,6 @@ class Registry:
             python=python,
             external=external,
             server_side_tools=tuple(tool.pinned() for tool in definition.server_side_tools),
-            model_settings=definition.model_settings,
-            attachments_as=definition.attachments_as,
-            max_context_tokens=definition.max_context_tokens,
-            limits=definition.limits,
-            review=definition.review,
-            turns=definition.turns,
-            locked=definition.locked,
             warnings=tuple(str(problem) for problem in (*parsed.problems, *others) if problem.severity == "warning"),
         )
 

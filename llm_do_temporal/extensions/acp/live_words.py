@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.client.views.run_view import event_time
+from llm_do_temporal.messages.conversation import LiveText
 
 ANEW = "\n\n(The model was asked again; its answer begins anew.)\n\n"
 _WHOLE_WORDS = re.compile(r".*[^\x21-\x7e]", re.DOTALL)
@@ -30,7 +30,7 @@ class LiveWords:
         broken, self._turn, self._attempt, self._said = bool(self._said), turn, 0, ""
         return ANEW if broken else ""
 
-    def take(self, tail: Tail | None) -> str:
+    def take(self, tail: LiveText | None) -> str:
         """Return the words of the turn that were not said yet, as far as the tail has them whole."""
         if tail is None or tail.asked_at is None or event_time(tail.asked_at) != self._turn:
             return ""

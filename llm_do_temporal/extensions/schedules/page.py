@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client.connections import translated
-from llm_do_temporal.client.views.run_list import ListedRun
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.schedules.schedules import ListedSchedule, MeetingFate, Schedules
 from llm_do_temporal.ui.content.questions import text_of
@@ -48,7 +48,7 @@ async def show_schedules(request: Request) -> Response:
     schedules = _schedules(request)
     found, turn = await schedules.all(), asyncio.Semaphore(_AT_ONCE)
 
-    async def with_runs(one: ListedSchedule) -> tuple[ListedSchedule, list[ListedRun]]:
+    async def with_runs(one: ListedSchedule) -> tuple[ListedSchedule, list[RunSummary]]:
         async with turn:
             return one, await schedules.runs(one.name, limit=SHORT)
 

@@ -38,7 +38,7 @@ from llm_do_temporal.client.client import LlmDoClient, start_options
 from llm_do_temporal.client.connections import is_missing, refuses_attributes, translated
 from llm_do_temporal.client.history.events import NOT_AT_HAND
 from llm_do_temporal.client.start import check_request_size
-from llm_do_temporal.client.views.run_list import ListedRun, every_run
+from llm_do_temporal.client.views.run_list import RunSummary, every_run
 from llm_do_temporal.errors import AttachmentRefusal, KeyMismatch, UnknownHere, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, InputFiles
@@ -467,7 +467,7 @@ class Schedules:
         async with self._known(name) as (_, described):
             return await listed_schedule(described)
 
-    async def runs(self, name: str, *, limit: int = LAST_RUNS) -> list[ListedRun]:
+    async def runs(self, name: str, *, limit: int = LAST_RUNS) -> list[RunSummary]:
         """Return runs that the schedule has started: open ones first, then those that ended last."""
         return [run async for run in every_run(self._temporal, RunFilter(schedule=name), limit=limit)]
 

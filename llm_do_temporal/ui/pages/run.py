@@ -23,12 +23,13 @@ from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.record.facts import read_facts
 from llm_do_temporal.client.record.results import BOM, read_results, results_csv
 from llm_do_temporal.client.record.tracks import Track, Tracks
-from llm_do_temporal.client.views.pending_work import Tail, read_tail
-from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
+from llm_do_temporal.client.views.pending_work import read_tail
+from llm_do_temporal.client.views.run_list import RunSummary, read_run, read_spent
 from llm_do_temporal.client.views.transcripts import Entry, Page, read_newest, read_on, read_page, read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.runs import PendingApprovalMemo, workflow_id_of
 from llm_do_temporal.ui.content.conversation import MAX_STREAMS, EntryPairs, call_line, news, result_line
 from llm_do_temporal.ui.content.documents import as_read
@@ -68,7 +69,7 @@ class InvocationRow:
     """Address at which all rows below are shown; None if they are."""
     lane: BarLane | None = None
     """Bars on the timeline; set once all rows are known."""
-    tail: Tail | None = None
+    tail: LiveText | None = None
     """The end of the answer that its model writes; None where it writes none."""
 
 
@@ -151,7 +152,7 @@ async def show_run(request: Request) -> Response:
     accounts, query = accounts_of(request), request.query_params
     run, now = await read_run(client.temporal, request.path_params["run"]), datetime.now(UTC)
     questions: dict[str, list[PendingApprovalMemo]] = {}
-    for one in run.pending:
+    for one in run.questions:
         questions.setdefault(one.invocation, []).append(one)
     start, end = run.started_at, run.ended_at or now
     window, is_part = window_of(start, end, query.get("from", ""), query.get("to", ""))
@@ -162,7 +163,7 @@ async def show_run(request: Request) -> Response:
             list_tree(client.temporal, run.run), read_facts(client.temporal, run), _questions(client, run.run)
         )
         if not folding.named:
-            folding.open_first(roots, [one.path for one in run.pending])
+            folding.open_first(roots, [one.path for one in run.questions])
         rows, more = await _Tree(accounts, folding, questions).rows(roots, None, "")
         spent = await read_spent(accounts, run)
         tracks = await _draw(request, run.run, list(_flat(rows)), start, window, now)
@@ -247,7 +248,7 @@ async def _draw(
     return tracks
 
 
-def _counts(run: ListedRun, roots: Sequence[Branch]) -> ItemCounts | None:
+def _counts(run: RunSummary, roots: Sequence[Branch]) -> ItemCounts | None:
     """Return the counts of a batch, while it goes on those of its items as they are listed; None for other runs."""
     if run.items is None or run.items.completed is not None:
         return run.items
@@ -356,16 +357,16 @@ async def _part(client: Client, workflow: str, query: Mapping[str, str]) -> Page
     return await read_newest(client, workflow)
 
 
-def _entries(run: ListedRun, path: str, page: Page) -> dict[str, Any]:
+def _entries(run: RunSummary, path: str, page: Page) -> dict[str, Any]:
     """Return the facts that entries of a conversation are shown with."""
     links = _links(run, page, workflow_id_of(run.run, path))
     functions = {"link_of": links, "as_read": as_read, "call_line": call_line, "result_line": result_line}
     return {"run": run, "path": path, "page": page, "pairs": EntryPairs(page.entries), **functions}
 
 
-def _links(run: ListedRun, page: Page, workflow_id: str) -> Any:
+def _links(run: RunSummary, page: Page, workflow_id: str) -> Any:
     """Return a function from an entry to the page of its approval; None if its id is not known."""
-    known = {one.key: one.id for one in run.pending if one.invocation == workflow_id}
+    known = {one.key: one.id for one in run.questions if one.invocation == workflow_id}
     known |= {one.call: str(one.details["id"]) for one in page.entries if one.kind == "decision"}
 
     def link(entry: Entry) -> str | None:

@@ -4,8 +4,8 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from llm_do_temporal.cli.terminal.run_picture import render_run
-from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.conversation import LiveText
 from tests.support.workflow.moments import START, after
 
 
@@ -95,13 +95,13 @@ def test_a_run_that_no_service_goes_on_with_says_why(view: RunView) -> None:
 
 
 def test_the_end_of_what_is_being_written_has_one_line_below_the_tree(view: RunView) -> None:
-    tail = Tail("so far\n[bold]x[/bold] \x1b[2J " + "漢字 " * 60 + "the end", 1_204, "text", 1)
+    tail = LiveText(text="so far\n[bold]x[/bold] \x1b[2J " + "漢字 " * 60 + "the end", chars=1_204)
     lines = drawn(render_run(view, after(75), tails={"c3": tail}))
     assert lines[4].startswith("main/scout-3 writes (1,204): ")
     assert lines[4].endswith("漢字 the end")
     assert cell_len(lines[4]) <= 100
     assert len(lines) == 7
-    short = Tail("so far\n[bold]x[/bold] \x1b[2J", 21, "thinking", 1)
+    short = LiveText(text="so far\n[bold]x[/bold] \x1b[2J", chars=21, part="thinking")
     assert drawn(render_run(view, after(75), tails={"c3": short, "gone": short}))[4] == (
         "main/scout-3 thinks (21): so far [bold]x[/bold] \\x1b[2J"
     )

@@ -18,7 +18,8 @@ from llm_do_temporal.cli.commands import runs
 from llm_do_temporal.cli.commands.runs import list_runs, runs_table
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import Session
-from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.budget import Usage

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.reports.show import record_json, render_record
-from llm_do_temporal.client.client import RunSummary
 from llm_do_temporal.client.history.invocations import ReusedStep
 from llm_do_temporal.client.record.facts import RunFacts, Story, TakenBack
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.runs import PendingApprovalMemo

@@ -16,7 +16,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.views import run_list
 from llm_do_temporal.client.views.run_list import (
     PAGE_RUNS,
-    ListedRun,
+    RunSummary,
     count_left_out,
     list_runs,
     read_all_spent,
@@ -52,8 +52,8 @@ class Kept(Accounts):
         return SPENT
 
 
-def listed(run: str) -> ListedRun:
-    return ListedRun(run, "r", "boss", "ann", "completed", (), 0, NOW, NOW)
+def listed(run: str) -> RunSummary:
+    return RunSummary(run, "boss", "completed", 0, NOW, NOW, started_by="ann", run_id="r")
 
 
 async def test_a_run_whose_history_was_removed_does_not_hide_the_others() -> None:

@@ -12,7 +12,7 @@ import pytest
 from llm_do_temporal.client.evaluations import addition
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.record.facts import RunFacts
-from llm_do_temporal.client.views.run_list import ListedRun
+from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
 from llm_do_temporal.errors import EffectFailed, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
@@ -37,9 +37,9 @@ def question(
     return Question(f"a{number}", "r", asked, NOW, verdict=verdict)
 
 
-def listed(**changes: Any) -> ListedRun:
+def listed(**changes: Any) -> RunSummary:
     values: dict[str, Any] = {"run": "evaluator-1", "worker": "evaluator", "ended_at": NOW} | changes
-    made = object.__new__(ListedRun)
+    made = object.__new__(RunSummary)
     for name, value in values.items():
         object.__setattr__(made, name, value)
     return made
@@ -239,7 +239,7 @@ def test_decisions_stand_in_the_case(tmp_path: Path) -> None:
         (listed(), RunFacts(items=(BatchItem(name="a"),)), "is a batch of 1 items"),
     ],
 )
-def test_runs_that_no_case_can_be_made_of_are_refused(run: ListedRun, facts: RunFacts, says: str) -> None:
+def test_runs_that_no_case_can_be_made_of_are_refused(run: RunSummary, facts: RunFacts, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         addition.check_usable(run, facts)
 

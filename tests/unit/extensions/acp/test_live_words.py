@@ -6,18 +6,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from llm_do_temporal.client.views.pending_work import Tail
 from llm_do_temporal.extensions.acp.live_words import ANEW, LiveWords
+from llm_do_temporal.messages.conversation import LiveText
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)
 TURN = "2026-01-02T03:04:05.678Z"
 KEY = "sk-0123456789abcdef"
 
 
-def tail(text: str, *, said: int | None = None, part: str = "text", attempt: int = 1, at: datetime | None = AT) -> Tail:
+def tail(
+    text: str, *, said: int | None = None, part: str = "text", attempt: int = 1, at: datetime | None = AT
+) -> LiveText:
     """A tail that ends with a text of which all is at hand."""
     chars = len(text) if said is None else said
-    return Tail(text, chars, part, attempt, chars, min(len(text), chars), at)
+    facts = {"text": text, "chars": chars, "part": part, "attempt": attempt, "said": chars, "asked_at": at}
+    return LiveText.model_validate({**facts, "part_chars": min(len(text), chars)})
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def test_a_key_is_not_said_in_pieces(words: LiveWords) -> None:
     assert words.take(tail(f"It is {KEY[:8]}")) == "It is "
     assert KEY[:8] not in words.take(tail(f"It is {KEY}"))
     # With the key whole the tail has it taken out, and says so.
-    assert words.take(Tail("It is [key] now", 28, "text", 1, 28, 0, AT)) == ""
+    assert words.take(LiveText(text="It is [key] now", chars=28, said=28, asked_at=AT)) == ""
     assert words.end("It is [key] now") == "[key] now"
 
 
@@ -60,7 +63,7 @@ def test_a_key_is_not_said_in_pieces(words: LiveWords) -> None:
         tail("one two ", said=5_000),
     ],
 )
-def test_what_is_not_of_the_turn_or_not_at_hand_is_not_said(words: LiveWords, other: Tail | None) -> None:
+def test_what_is_not_of_the_turn_or_not_at_hand_is_not_said(words: LiveWords, other: LiveText | None) -> None:
     assert words.take(other) == ""
     assert words.end("one two three") == "one two three"
 
