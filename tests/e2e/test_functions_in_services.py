@@ -277,6 +277,7 @@ def test_a_process_that_a_function_forks_ends_as_any_other(service: Service, fun
     assert service.called(function) == told
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.usefixtures("neighbour")
 @pytest.mark.parametrize("function", ["leave", "abort", "replace", "leave_loop", "leave_thread"])

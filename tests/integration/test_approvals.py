@@ -30,6 +30,7 @@ async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
     assert tool_results(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("decision", "expected"),
     [
@@ -61,6 +62,7 @@ async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> No
     assert 'It ran with: {"content":"better","path":"/b.txt"}' in answer
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -50,6 +50,7 @@ async def test_what_a_person_and_the_result_name_is_the_virtual_path(place: Plac
     await place.client.result(run)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keys", "path"),
     [

@@ -54,6 +54,7 @@ async def test_depth_zero_allows_the_entry_worker_and_nobody_else(place: Place) 
     assert (await place.client.desk(run)).approvals == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("child", "caller", "workshop", "start", "expected"),
     [

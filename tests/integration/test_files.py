@@ -93,6 +93,7 @@ REFUSED: list[tuple[dict[str, Any], list[tuple[Call, str]]]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("keys", "refused"), REFUSED)
 async def test_refusals_are_results_for_the_model_and_nothing_changes(
     place: Place, keys: dict[str, Any], refused: list[tuple[Call, str]]

@@ -188,6 +188,7 @@ async def test_a_caller_is_told_what_is_wrong_and_reaches_nothing_else(place: Pl
     await place.client.cancel(foreign)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", [{"approvers": ["ann"]}, {"quorum": 2}, {"forbid_own": True}], ids=str)
 async def test_where_a_rule_names_people_no_workflow_hands_on_their_word(place: Place, names: dict[str, Any]) -> None:
     writer(place)

@@ -198,6 +198,7 @@ async def test_slack_is_told_without_a_ping(place: Place, receiver: Receiver, mo
     await place.client.result(run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("off", [False, True])
 async def test_without_targets_nothing_is_scheduled(
     place: Place, monkeypatch: pytest.MonkeyPatch, *, off: bool

@@ -64,6 +64,7 @@ async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place)
     assert [node.path for node in (await place.client.view(run)).ordered] == ["main", "main/pitchdeck-single-1"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("rules", "name", "words"),
     [
@@ -84,6 +85,7 @@ async def test_what_is_not_allowed_never_starts(place: Place, rules: dict[str, A
     assert len((await place.client.view(run)).nodes) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -107,6 +109,7 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_made(place: Place, mo
     assert words in template_results(main)[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "more",
     [

@@ -112,7 +112,7 @@ async def test_where_a_refusal_aborts_the_run_a_function_cannot_catch_it(place: 
         await place.client.result(run)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -126,6 +126,7 @@ async def test_a_person_is_asked_whether_to_run_it_again(services: Services, ans
         assert "(ada decided so: it is half done)" in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["approve_all", "strict"])
 async def test_where_nobody_is_asked_the_model_is_told_and_nothing_runs_again(services: Services, mode: str) -> None:
     run = await services.lose_command(mode=mode)

@@ -115,7 +115,7 @@ _TRY_ALL = """async ([targets, path, body, seconds]) => {{
 WHAT = {"start": starting("started-by-a-page"), "approve": approving()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_page_of_another_origin_starts_and_approves_nothing(stage: Stage, way: str, what: str) -> None:

@@ -72,7 +72,7 @@ async def test_a_provider_that_repeats_the_key_is_not_repeated(
     assert not leaks(caplog.text, KEY.rstrip("="))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("status", [400, 403, 404, 422, 500, 503, 429])
 async def test_whatever_it_answers(
     status: int, place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -100,7 +100,7 @@ async def test_a_tool_that_fails_with_a_key_tells_the_model_none(place: Place) -
     assert not leaks(kept)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("format_", ["html", "json", "md", "trace", "logs"])
 async def test_no_export_and_no_trace_has_a_key_that_an_old_history_has(
     format_: str, place: Place, tmp_path: Path

@@ -90,14 +90,9 @@ def _parameters(item: pytest.Function) -> dict[str, object]:
 
 
 def _kept(forms: Sequence[pytest.Function], number: int) -> list[pytest.Function]:
-    """One form, streamed for every other number, or one adapter where no parameter says which.
-
-    A test that shares its cases out among the forms keeps half of the adapters, so that each case has one form.
-    """
+    """One form, streamed for every other number; both forms of one adapter where they share the cases of a test."""
     adapters = list(dict.fromkeys(_parameters(item)[_ADAPTER] for item in forms))
-    count = len(adapters)
+    mine = [item for item in forms if _parameters(item)[_ADAPTER] == adapters[number // 2 % len(adapters)]]
     if cases_of.__name__ in forms[0].function.__code__.co_names:
-        taken = {adapters[(number + step) % count] for step in range((count + 1) // 2)}
-        return [item for item in forms if _parameters(item)[_ADAPTER] in taken]
-    mine = [item for item in forms if _parameters(item)[_ADAPTER] == adapters[number // 2 % count]]
+        return mine
     return [item for item in mine if _parameters(item).get(_LIVE) in {None, number % 2 == 0}]

@@ -82,7 +82,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
         yield Served(workshop, at)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 async def test_no_text_ends_the_server(served: Served, text: str) -> None:
     at, workers = served.at, served.workshop / "workers"

@@ -87,7 +87,7 @@ def secret(place: Place) -> Path:
     return path
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 async def test_no_schedule_is_called_what_it_is_not(place: Place, name: str) -> None:
     schedules = Schedules(place.client)

@@ -33,6 +33,7 @@ from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("user", "team"),
     [
