@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 PACKAGE = "llm_do_temporal"
@@ -27,11 +28,15 @@ class Checkout:
     """Longest time of one process, for a change that pytest itself does not survive."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        """Copy the files of `root` that git has or would take, as they are now, to `folder`."""
+        """Copy the files of `root` that git has or would take, as they are now, to `folder`.
+
+        Compiled modules of the package are copied too: Python takes them, because copies have the times of their files.
+        """
         self.folder = folder
         for name in _names(root):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name, follow_symlinks=False)
+            _copy(root / name, folder / name)
+            if name.startswith(f"{PACKAGE}/") and (compiled := Path(cache_from_source(root / name))).is_file():
+                _copy(compiled, Path(cache_from_source(folder / name)))
         self._environment = {**os.environ, "PYTHONPATH": str(folder)}
         self._check_imported()
 
@@ -59,6 +64,11 @@ class Checkout:
         told = self.python("-c", f"import {PACKAGE}; print({PACKAGE}.__file__)")
         if Path(told.output.strip()).parent != self.folder / PACKAGE:
             sys.exit(f"the tests would not import '{PACKAGE}' from the copy in '{self.folder}': {told.output}")
+
+
+def _copy(file: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, to, follow_symlinks=False)
 
 
 def _names(root: Path) -> list[str]:

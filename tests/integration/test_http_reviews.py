@@ -195,15 +195,3 @@ async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
     assert (await answer(program(place, "blind", frozenset()), run, head, all=True)).status == 403
     assert (await other.ask("GET", f"/runs/{run}/reviews")).status == 200
     await place.client.cancel(run)
-
-
-@pytest.mark.thorough
-async def test_a_file_called_like_all_changes_is_accepted_alone(place: Place) -> None:
-    proposer(place, [write_call("/*"), write_call("/a.txt")], "Done.", "Pity.")
-    ada = person(place)
-    run, head = await reviewed(place, ada)
-    answered = await answer(ada, run, head, accept=["*"])
-    assert answered.status == 200, answered.body
-    await ada.until(run, "completed")
-    assert (place.folder / "*").read_text() == "hi"
-    assert not (place.folder / "a.txt").exists()

@@ -387,10 +387,3 @@ def test_a_file_called_like_a_part_of_another_is_named_as_a_path(play: Play) -> 
         play([review], "--id", "a1", "--all", "--comment", f"src/novel.txt:{part}: why?")
     desk = play([review], "--id", "a1", "--accept", f"./src/novel.txt:{part}")
     assert ReviewAnswer.model_validate(desk.taken[0].args).paths(review.layer) == [f"src/novel.txt:{part}"]
-
-
-@pytest.mark.parametrize("name", ["*", "./*"])
-def test_a_file_called_like_all_changes_is_accepted_alone(play: Play, name: str) -> None:
-    review = made_review(MemoryBlobs(), {**SIDES, "*": (None, "evil")})
-    desk = play([review], "--id", "a1", "--accept", name)
-    assert ReviewAnswer.model_validate(desk.taken[0].args).paths(review.layer) == ["*"]

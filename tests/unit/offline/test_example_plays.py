@@ -28,7 +28,6 @@ from tests.support.providers.offline_answers import (
 NUMBER: dict[str, Any] = {"type": "integer"}
 READ = tool("read_file", path=TEXT, offset=NUMBER, max_chars=NUMBER)
 SHELL = tool("shell", command=TEXT)
-OPERATIONS = [tool(name, a=TEXT, b=TEXT) for name in ("add", "multiply", "divide")]
 MODEL = playing()
 TRADES, SIGNATURE, description = map(in_file, ("TRADES", "SIGNATURE", "description"))
 DIVIDE = tool("task_decomposer", task=TEXT, part_of=TEXT, levels=NUMBER)
@@ -49,45 +48,8 @@ def ran(stdout: str = "", exit_code: int = 0, stderr: str = "") -> str:
     return json.dumps({"exit_code": exit_code, "stdout": stdout, "stderr": stderr})
 
 
-def text_file(content: str, *, truncated: bool = False) -> str:
-    return json.dumps({"content": content, "truncated": truncated, "total_chars": len(content)})
-
-
 def listing(*paths: str) -> str:
     return json.dumps({"files": [{"path": path, "bytes": 1} for path in paths]})
-
-
-class TestCalculator:
-    @pytest.mark.parametrize(
-        ("prompt", "found"),
-        [
-            ("what is 2 + 3 * 4?", "2 + 3 * 4"),
-            ("On 21.11. take (1.5+2)\u00d7-3.", "(1.5+2)*-3"),
-            ("2^10", "2^10"),
-            ("-2 * 3 - quickly", "-2 * 3"),
-            ("six times seven", None),
-            ("42", None),
-            ("(" * 99 + "1+1" + ")" * 99, None),
-            ("1+" * 200 + "1", None),
-        ],
-    )
-    def test_it_finds_the_longest_sum(self, prompt: str, found: str | None) -> None:
-        result = in_file("sum_in")(prompt)
-        assert (None if result is None else result[0]) == found
-
-    async def test_it_goes_on_with_what_the_tools_say_and_not_with_what_is_right(self) -> None:
-        talk = Talk(playing("calculator"), offering(*OPERATIONS), "2 * 3 + 4")
-        assert await called(talk) == ("multiply", {"a": 2.0, "b": 3.0})
-        talk.reply(100)
-        assert await called(talk) == ("add", {"a": 100, "b": 4.0})
-        talk.reply(7)
-        assert (await talk.text()).startswith("2 * 3 + 4 = 7\n")
-
-    async def test_a_tool_that_fails_is_quoted(self) -> None:
-        talk = Talk(playing("calculator"), offering(*OPERATIONS), "1 / 0")
-        await talk.calls()
-        talk.reply(RuntimeError("nothing can be divided by zero"))
-        assert "There is no result: divide(1, 0): nothing can be divided by zero" in await talk.text()
 
 
 async def test_the_analyzer_tells_what_was_not_run_and_why() -> None:
@@ -103,20 +65,6 @@ async def test_the_analyzer_tells_what_was_not_run_and_why() -> None:
     assert text.startswith("2 Python files with 12 lines; the largest is b c.py with 9.")
     assert "| b c.py | 9 | 2 |" in text
     assert f"`make test` was not run: {REJECTED}too slow" in text
-
-
-async def test_where_no_command_runs_the_analyzer_reads() -> None:
-    talk = Talk(playing("code_analyzer"), offering(LIST, SHELL, READ), "how large is it?")
-    await talk.calls()
-    talk.reply(listing("/a.py", "/b.py"))
-    await talk.calls()
-    refusal = "only isolation keeps them from writing"
-    talk.reply(*[RuntimeError(refusal)] * 3)
-    assert [call.tool_name for call in await talk.calls()] == ["read_file", "read_file"]
-    talk.reply(text_file("1\n2\n"), RuntimeError("'/b.py' is not UTF-8 text"))
-    text = await talk.text()
-    assert "| a.py | 2 | ? |" in text
-    assert f"Open tasks could not be looked for: {refusal}" in text
 
 
 async def test_the_organizer_counts_a_move_only_where_the_listing_shows_it() -> None:
@@ -136,31 +84,11 @@ async def test_the_organizer_counts_a_move_only_where_the_listing_shows_it() -> 
     assert "/in/d stayed where it was: something of that name is there already" in text
 
 
-async def test_folders_that_cannot_be_made_move_nothing() -> None:
-    talk = Talk(playing("file_organizer"), offering(LIST, SHELL), "tidy /in")
-    await talk.calls()
-    talk.reply(listing("/in/a.md"))
-    await talk.calls()
-    talk.reply(ran(exit_code=1, stderr="mkdir: File exists"))
-    assert "nothing was moved: mkdir: File exists" in await talk.text()
-
-
-async def test_a_tool_that_is_not_offered_ends_the_play() -> None:
-    text = await Talk(playing("file_organizer"), offering(SHELL), "tidy /in").text()
-    assert "needs a tool 'list_files', and there is none" in text
-
-
 @pytest.mark.parametrize("instructions", ["Be brief.", "You keep notes of sums.", ""])
 async def test_a_part_is_played_by_the_name_of_the_model(instructions: str) -> None:
     tools = [tool(name, a=TEXT, b=TEXT) for name in ("add", "multiply", "divide")]
     (call,) = await Talk(playing("calculator"), instructed(instructions, *tools), "2 + 3").calls()
     assert (call.tool_name, call.args_as_dict()) == ("add", {"a": 2, "b": 3})
-
-
-async def test_workers_that_a_part_makes_play_their_own() -> None:
-    made, prompt = instructed(in_file("TRADES")[0].instructions), "passports, tickets and a torch"
-    text = await Talk(playing("bootstrapper"), made, prompt).text()
-    assert text == await Talk(playing(), made, prompt).text() == prompt
 
 
 def decomposer(**given: Any) -> Talk:
@@ -213,16 +141,6 @@ async def test_the_outline_is_made_of_what_came_back() -> None:
     assert "not from a language model" in text
 
 
-@pytest.mark.parametrize("given", [{"task": "dig and plant", "levels": 0}, {"task": "dig", "levels": 2}])
-async def test_a_step_is_its_own_outline(given: dict[str, Any]) -> None:
-    assert await decomposer(part_of="the garden", **given).text() == given["task"]
-
-
-async def test_a_task_in_plain_words_is_divided_too() -> None:
-    talk = Talk(MODEL, as_worker("task_decomposer", DIVIDE), "dig {soft soil} and plant")
-    assert [call["levels"] for call in await args(talk)] == [1, 1]
-
-
 async def test_what_can_be_read_at_once_is_summarised_at_once() -> None:
     talk = summarizer(path="/a.txt", start=0, end=None, at_once=500)
     assert await args(talk) == [{"path": "/a.txt", "offset": 0, "max_chars": 500}]
@@ -241,33 +159,11 @@ async def test_a_longer_text_is_divided_without_a_gap() -> None:
     assert await talk.text() == "One mill. Two mills.\n(Characters 400 to 700 are missing: never answered)"
 
 
-async def test_an_end_past_the_file_is_the_files() -> None:
-    talk = summarizer(path="/a.txt", start=0, end=9999, at_once=500)
-    await talk.calls()
-    talk.reply(read("x" * 500, 800))
-    assert [(part["start"], part["end"]) for part in await args(talk)] == [(0, 400), (400, 800)]
-
-
-@pytest.mark.parametrize("total", [0, 40], ids=["an empty file", "a stretch behind the end"])
-async def test_nothing_is_summarised_as_nothing(total: int) -> None:
-    talk = summarizer(path="/a.txt", start=50, end=90, at_once=500)
-    await talk.calls()
-    talk.reply(read("", total))
-    assert await talk.text() == "(nothing to summarise)"
-
-
 async def test_a_file_that_cannot_be_read_is_said_to_be_so() -> None:
     talk = summarizer(path="/no.txt", start=0, end=None, at_once=500)
     await talk.calls()
     talk.reply(FileNotFoundError("'/no.txt' does not exist"))
     assert (await talk.text()).startswith("/no.txt could not be read: '/no.txt' does not exist")
-
-
-def test_key_sentences_are_whole_and_in_their_order() -> None:
-    key_sentences = in_file("key_sentences")
-    text = "eaks the dam. Rain falls on the mill. The dam holds the mill. Cats sleep. The mill and the dam"
-    assert key_sentences(text, 2) == ["Rain falls on the mill.", "The dam holds the mill."]
-    assert key_sentences("no sentence here", 2) == []
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
@@ -288,11 +184,6 @@ async def test_the_shipped_board_becomes_a_plan() -> None:
     assert "## Open\n\n- who insures us?" in text
 
 
-async def test_notes_of_no_kind_are_steps() -> None:
-    data = SIGNATURE + chunk(b"IHDR", b"") + chunk(b"tEXt", b"Description\0Buy: nails\n\ndone: wood")
-    assert (await planned(board(data))).startswith("## Steps\n\n1. Buy: nails\n\n## Done\n\n- wood\n")
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -308,10 +199,6 @@ async def test_notes_of_no_kind_are_steps() -> None:
 async def test_a_picture_without_a_description_is_not_seen(data: bytes) -> None:
     assert description(data) == ""
     assert "cannot see pictures" in await planned(board(data))
-
-
-async def test_without_a_picture_there_is_no_plan() -> None:
-    assert "no picture of a whiteboard is attached" in await planned()
 
 
 def test_the_board_is_drawn_alike_every_time_and_says_what_the_shipped_one_says(tmp_path: Path) -> None:
@@ -341,31 +228,11 @@ async def test_the_worker_that_is_made_gets_the_material() -> None:
     assert (await talk.text()).startswith("- [ ] rope\n\nDone by checklist_writer")
 
 
-async def test_a_name_that_is_taken_gets_a_number_twice_at_most() -> None:
-    talk = bootstrapper("Summarise: The mill is old.")
-    names = [(await one(talk))["name"]]
-    for _ in range(2):
-        talk.reply(ValueError(f"worker '{names[-1]}' exists already (a.worker)"))
-        names.append((await one(talk))["name"])
-    assert names == ["gist_writer", "gist_writer_2", "gist_writer_3"]
-    talk.reply(ValueError("worker 'gist_writer_3' exists already (a.worker)"))
-    assert (await talk.text()).startswith("No worker was made: worker 'gist_writer_3' exists already")
-
-
 async def test_a_rejected_worker_is_not_made_again() -> None:
     talk = bootstrapper()
     await one(talk)
     talk.reply("Rejected by ada: not today")
     assert (await talk.text()).startswith("No worker was made: Rejected by ada: not today")
-
-
-async def test_a_worker_is_called_by_the_name_a_person_gave_it() -> None:
-    talk = bootstrapper()
-    await one(talk)
-    talk.reply(json.dumps({"result": {"name": "packer", "file": "x"}, "note": "ada changed this call"}))
-    assert (await one(talk))["worker_name"] == "packer"
-    talk.reply(ValueError("no tokens left"))
-    assert (await talk.text()).startswith("packer was made, and could not do it: no tokens left")
 
 
 @pytest.mark.parametrize(

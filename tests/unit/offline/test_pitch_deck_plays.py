@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent, BinaryContent
-from pydantic_ai.messages import ModelResponse, ToolCallPart
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.output import OutputObjectDefinition, StructuredDict
-from pypdf import PdfWriter
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.output import StructuredDict
 
 from llm_do_temporal.json_schema import schema_problems
 from tests.support.providers.offline_answers import (
@@ -33,7 +30,7 @@ from tests.support.providers.offline_answers import (
     tool,
     wanting,
 )
-from tests.support.workshops.drawn_decks import PIPELINE, draw_deck, draw_pictures, lock, quotes_in, text_of_pages
+from tests.support.workshops.drawn_decks import PIPELINE, draw_deck, draw_pictures, quotes_in, text_of_pages
 
 EXAMPLES = playing()
 DECKS = ("/pipeline/alder.pdf", "/pipeline/birch.pdf", "/pipeline/cedar.pdf")
@@ -112,27 +109,6 @@ async def test_a_deck_nobody_has_seen_before_is_scored_by_what_it_says(evaluatio
     assert evaluation["summary"].startswith("Hollowpine: 3 pages")
 
 
-async def test_a_deck_of_one_page_is_too_thin_before_anything_else(evaluation_schema: Any) -> None:
-    evaluation = await evaluate(draw_deck(["Hollowpine", "Acoustic panels from bark."]), evaluation_schema)
-    assert evaluation["summary"].startswith("Hollowpine: 1 page, ")
-    assert evaluation["red_flags"][0] == "Very thin: 5 words on 1 page."
-    assert len(evaluation["red_flags"]) == 3
-    scan = await evaluate(draw_pictures(1), evaluation_schema)
-    assert scan["red_flags"] == ["Images only: its only page is a picture without text; needs a model with eyes."]
-
-
-async def test_the_same_words_with_numbers_score_higher(evaluation_schema: Any) -> None:
-    vague = await evaluate(draw_deck(["Acme"], ["Traction", "Our customers love us."]), evaluation_schema)
-    exact = await evaluate(draw_deck(["Acme"], ["Traction", "120 customers, churn 2%."]), evaluation_schema)
-    assert scores_of(vague)["traction"] < scores_of(exact)["traction"]
-
-
-async def test_wrapped_lines_are_quoted_as_one(evaluation_schema: Any) -> None:
-    deck = draw_deck(["Acme"], ["Problem", "A bakery throws away 14 tonnes of film and", "pays 900 euros for it."])
-    (row, *_) = (await evaluate(deck, evaluation_schema))["scores"]
-    assert quotes_in(row["evidence"]) == [(2, "A bakery throws away 14 tonnes of film and pays 900 euros for it.")]
-
-
 @pytest.mark.parametrize("data", [draw_pictures(3), (PIPELINE / "brightacre-scan.pdf").read_bytes()])
 async def test_a_scan_is_not_judged_and_says_why(data: bytes, evaluation_schema: Any) -> None:
     pages = len(text_of_pages(data))
@@ -143,14 +119,6 @@ async def test_a_scan_is_not_judged_and_says_why(data: bytes, evaluation_schema:
     assert evaluation["red_flags"] == [
         f"Images only: {pages} of {pages} pages are pictures without text; needs a model with eyes."
     ]
-
-
-async def test_a_deck_with_some_scanned_pages_is_flagged(evaluation_schema: Any) -> None:
-    team = ["Team", "Nadia Brandt, CEO, sold panels for 7 years.", "Oleg Vidal, CTO, PhD in acoustics."]
-    ask = ["The ask", "We are raising 2 million euros to build a factory."]
-    deck = draw_deck(["Acme"], [], ["Traction", "12 customers pay us."], team, ask, [])
-    flags = (await evaluate(deck, evaluation_schema))["red_flags"]
-    assert [flag.split(":")[0] for flag in flags] == ["Very thin", "2 of 6 pages have no readable text."]
 
 
 @pytest.mark.parametrize(
@@ -168,18 +136,6 @@ async def test_a_damaged_file_is_reported_and_not_judged(data: bytes, evaluation
     assert evaluation["summary"].startswith("Nothing was evaluated: '/pipeline/deck.pdf' cannot be opened")
     assert evaluation["verdict"] == "watch"
     assert evaluation["red_flags"][0].startswith("The file cannot be opened")
-
-
-async def test_a_locked_file_is_reported_and_not_judged(evaluation_schema: Any) -> None:
-    evaluation = await evaluate(lock(draw_deck(["Acme"]), password="sesame"), evaluation_schema)
-    assert evaluation["red_flags"] == ["The file cannot be opened: it is locked with a password."]
-
-
-async def test_a_file_without_pages_is_reported_and_not_judged(evaluation_schema: Any) -> None:
-    stream = io.BytesIO()
-    PdfWriter().write(stream)
-    evaluation = await evaluate(stream.getvalue(), evaluation_schema)
-    assert evaluation["red_flags"] == ["The file cannot be opened: it has no pages."]
 
 
 async def test_no_attachment_is_reported(evaluation_schema: Any) -> None:
@@ -211,36 +167,9 @@ async def test_a_schema_of_another_shape_is_met_with_what_is_known() -> None:
     assert len(evaluation["red_flags"]) == 1
 
 
-async def test_a_native_schema_is_answered_in_json_text(evaluation_schema: Any) -> None:
-    parameters = ModelRequestParameters(
-        output_mode="native", output_object=OutputObjectDefinition(json_schema=evaluation_schema)
-    )
-    deck = pdf((PIPELINE / "kelpworks.pdf").read_bytes())
-    answer = await Talk(MODEL, parameters, "Evaluate it.", deck).text()
-    assert answer.startswith('{"summary": "Kelpworks: 8 pages')
-
-
-async def test_without_a_schema_the_evaluation_is_a_page() -> None:
-    deck = pdf((PIPELINE / "kelpworks.pdf").read_bytes(), "/pipeline/kelpworks.pdf")
-    page = await Talk(MODEL, ModelRequestParameters(), "Evaluate it.", deck).text()
-    assert page.startswith("# Evaluation of kelpworks.pdf")
-    assert "not a language model" in page
-
-
 async def test_the_same_request_gets_the_same_answer_in_any_process(evaluation_schema: Any) -> None:
     first, second = await asyncio.gather(*[evaluate_shipped("frostlane", evaluation_schema) for _ in range(2)])
     assert first == second
-
-
-async def test_usage_is_counted_from_the_conversation(evaluation_schema: Any) -> None:
-    def asked(*files: Any) -> Talk:
-        return Talk(MODEL, wanting(evaluation_schema), "Evaluate it.", *files)
-
-    small: ModelResponse = await asked().ask()
-    large: ModelResponse = await asked(pdf((PIPELINE / "brightacre-scan.pdf").read_bytes())).ask()
-    assert large.usage.input_tokens > small.usage.input_tokens > 100
-    assert small.usage.output_tokens > 50
-    assert (small.provider_name, small.model_name) == ("offline", "pitch_decks.py:play_decks")
 
 
 def listing(*paths: str) -> dict[str, Any]:
@@ -270,16 +199,6 @@ async def up_to_writing(answers: list[Any], decks: tuple[str, ...] = DECKS) -> t
     return conversation, await conversation.calls()
 
 
-async def test_first_it_lists_the_pipeline() -> None:
-    (call,) = await talk().calls()
-    assert (call.tool_name, call.args_as_dict()) == ("list_files", {"path": "/pipeline", "pattern": "**/*.pdf"})
-
-
-async def test_a_folder_in_the_prompt_comes_first() -> None:
-    (call,) = await talk("Evaluate every deck in /incoming/may.").calls()
-    assert call.args_as_dict()["path"] == "/incoming/may"
-
-
 @pytest.mark.parametrize("answer", [listing(), OSError("'/pipeline' does not exist")], ids=["empty", "missing"])
 async def test_without_a_pipeline_it_looks_everywhere(answer: Any) -> None:
     conversation = talk()
@@ -287,14 +206,6 @@ async def test_without_a_pipeline_it_looks_everywhere(answer: Any) -> None:
     conversation.reply(answer)
     (call,) = await conversation.calls()
     assert call.args_as_dict()["path"] == "/"
-
-
-async def test_without_any_deck_it_says_so_and_stops() -> None:
-    conversation = talk()
-    for _ in range(2):
-        await conversation.ask()
-        conversation.reply(listing())
-    assert (await conversation.text()).startswith("There are no decks: no PDF in /pipeline or /.")
 
 
 async def test_every_deck_is_delegated_in_one_turn() -> None:
@@ -305,31 +216,6 @@ async def test_every_deck_is_delegated_in_one_turn() -> None:
     assert {call.tool_name for call in calls} == {"pitch_evaluator"}
     assert [given["attachments"] for given in args(calls)] == [[deck] for deck in DECKS]
     assert len({call.tool_call_id for call in calls}) == len(calls)
-
-
-async def test_only_the_decks_that_are_named_are_evaluated() -> None:
-    conversation = talk("Please look at birch.pdf and oak.pdf")
-    await conversation.ask()
-    conversation.reply(listing(*DECKS))
-    assert [given["attachments"] for given in args(await conversation.calls())] == [["/pipeline/birch.pdf"]]
-    conversation.reply(evaluation())
-    await conversation.ask()
-    conversation.reply({"path": "/evaluations/birch.md"})
-    assert "No deck is called oak.pdf." in await conversation.text()
-
-
-async def test_a_deck_that_does_not_exist_ends_with_those_that_do() -> None:
-    conversation = talk("Evaluate oak.pdf")
-    await conversation.ask()
-    conversation.reply(listing(*DECKS))
-    assert (await conversation.text()).startswith(f"No deck is called oak.pdf. There are {', '.join(DECKS)}.")
-
-
-async def test_the_generic_tool_is_given_the_evaluators_name() -> None:
-    conversation = talk("Evaluate every deck", LIST, tool("worker_call", worker_name=TEXT, attachments=PATHS), WRITE)
-    await conversation.ask()
-    conversation.reply(listing(DECKS[0]))
-    assert args(await conversation.calls()) == [{"worker_name": "pitch_evaluator", "attachments": [DECKS[0]]}]
 
 
 async def test_successful_evaluations_are_written_in_one_turn_and_failed_ones_are_not() -> None:
@@ -343,43 +229,6 @@ async def test_successful_evaluations_are_written_in_one_turn_and_failed_ones_ar
     assert "Evaluated 2 of 3 decks, wrote 2 files." in text
     assert "| /pipeline/cedar.pdf | go | 5.0 | /evaluations/cedar.md | No ask. |" in text
     assert "Not evaluated: /pipeline/birch.pdf: worker 'pitch_evaluator' failed: the deck is locked" in text
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [{"output": evaluation("go", 4)}, json.dumps(evaluation("go", 4))],
-    ids=["wrapped", "text"],
-)
-async def test_an_evaluation_is_found_however_the_tool_hands_it_over(answer: Any) -> None:
-    conversation, writes = await up_to_writing([answer], DECKS[:1])
-    assert "- Verdict: **go**" in args(writes)[0]["content"]
-    conversation.reply("written")
-    assert "| /pipeline/alder.pdf | go | 4.0 | /evaluations/alder.md | No ask. |" in await conversation.text()
-
-
-@pytest.mark.parametrize(
-    ("answer", "shown"),
-    [("A promising company.", "A promising company."), ({"mark": "B"}, '"mark": "B"')],
-    ids=["text", "another shape"],
-)
-async def test_an_evaluation_of_another_kind_is_written_as_it_is(answer: Any, shown: str) -> None:
-    conversation, writes = await up_to_writing([answer], DECKS[:1])
-    assert shown in args(writes)[0]["content"]
-    conversation.reply("written")
-    assert "| /pipeline/alder.pdf | see file | - | /evaluations/alder.md | none |" in await conversation.text()
-
-
-async def test_without_a_tool_to_delegate_with_it_says_so() -> None:
-    conversation = talk("Evaluate every deck", LIST, WRITE)
-    await conversation.ask()
-    conversation.reply(listing(*DECKS))
-    assert (await conversation.text()).startswith("There are 3 decks, but no tool to have them evaluated with.")
-
-
-async def test_if_every_evaluation_fails_nothing_is_written() -> None:
-    conversation, writes = await up_to_writing([RuntimeError("boom")] * 3)
-    assert writes == []
-    assert "Evaluated 0 of 3 decks" in "".join(getattr(part, "content", "") for part in conversation.messages[-1].parts)
 
 
 async def test_a_rejected_write_is_reported_with_the_note_and_not_repeated() -> None:
@@ -404,30 +253,6 @@ async def test_a_note_that_names_another_file_is_followed_once() -> None:
     assert "| not written |" in text
 
 
-async def test_the_summary_names_the_file_a_person_chose() -> None:
-    conversation, _ = await up_to_writing([evaluation()], DECKS[:1])
-    conversation.reply({"path": "/elsewhere/alder.md", "bytes": 3})
-    assert "/elsewhere/alder.md" in await conversation.text()
-
-
-async def test_a_rejected_delegation_is_reported() -> None:
-    conversation, writes = await up_to_writing([PermissionError("Rejected by bo: not this one")], DECKS[:1])
-    assert writes == []
-    assert "Not evaluated: /pipeline/alder.pdf: Rejected by bo: not this one" in str(conversation.messages[-1])
-
-
-async def test_the_next_step_is_the_same_for_a_new_process() -> None:
-    conversation, writes = await up_to_writing([evaluation()] * 3)
-    again = await MODEL.request(conversation.messages[:-1], None, conversation.parameters)
-    assert [part for part in again.parts if isinstance(part, ToolCallPart)] == writes
-
-
-async def test_without_tools_it_says_what_is_missing() -> None:
-    text = await talk("go", WRITE).text()
-    assert text == "This needs a tool 'list_files', and there is none."
-    assert 'You said: "hi"' in await Talk(MODEL, ModelRequestParameters(), "hi").text()
-
-
 @pytest.mark.parametrize(
     ("prompt", "chosen"),
     [
@@ -443,16 +268,6 @@ async def test_without_tools_it_says_what_is_missing() -> None:
 def test_decks_are_chosen_by_the_words_of_the_prompt(prompt: str, chosen: tuple[str, ...]) -> None:
     found = in_file("choose_decks", FILE)(("/p/a/x.pdf", "/p/b/x.pdf", "/p/fern-hill.pdf"), prompt)
     assert found == (list(chosen), [])
-
-
-def test_decks_with_one_stem_get_files_of_their_own() -> None:
-    paths = in_file("evaluation_paths", FILE)(["/p/a/x.pdf", "/p/b/X.pdf", "/p/y.pdf", "/p-a/x.pdf"])
-    assert list(paths.values()) == [
-        "/evaluations/p-a-x.md",
-        "/evaluations/p-b-X.md",
-        "/evaluations/y.md",
-        "/evaluations/p-a-x-2.md",
-    ]
 
 
 async def test_one_model_plays_the_whole_workshop(evaluation_schema: dict[str, Any]) -> None:
@@ -483,45 +298,6 @@ async def test_one_model_plays_the_whole_workshop(evaluation_schema: dict[str, A
     assert result.usage.requests == 4
 
 
-async def one(talk: Talk) -> dict[str, Any]:
-    (call,) = await talk.calls()
-    return call.args_as_dict()
-
-
-async def test_the_decks_and_the_files_are_those_of_the_list() -> None:
-    talk = Talk(EXAMPLES, as_worker("pitch_orchestrator_listed", LIST, LIST_DECKS, EVALUATOR, WRITE), "evaluate birch")
-    (asked,) = await talk.calls()
-    assert (asked.tool_name, asked.args_as_dict()) == ("list_decks", {})
-    talk.reply(LISTED)
-    assert (await one(talk))["attachments"] == ["/pipeline/birch.pdf"]
-    talk.reply({"scores": [], "verdict": "pass"})
-    assert (await one(talk))["path"] == "/out/birch.md"
-
-
-@pytest.mark.parametrize("listed", ["[]", RuntimeError("no such folder")])
-async def test_an_empty_list_is_not_looked_past(listed: Any) -> None:
-    talk = Talk(EXAMPLES, as_worker("pitch_orchestrator_listed", LIST, LIST_DECKS, EVALUATOR, WRITE), "evaluate all")
-    await talk.calls()
-    talk.reply(listed)
-    assert (await talk.text()).startswith("There are no decks.")
-
-
-@pytest.mark.parametrize(
-    ("prompt", "names"),
-    [
-        ("evaluate every deck", []),
-        ("evaluate alder", ["alder"]),
-        ("birch.pdf and x.pdf", ["birch", "x.pdf"]),
-        ("x.pdf", ["x.pdf"]),
-    ],
-)
-async def test_python_is_told_which_decks_are_meant(prompt: str, names: list[str]) -> None:
-    talk = Talk(EXAMPLES, as_worker("pitch_orchestrator_coded", LIST_DECKS, EVALUATE, EVALUATOR, WRITE), prompt)
-    await talk.calls()
-    talk.reply(LISTED)
-    assert await one(talk) == {"names": names}
-
-
 async def test_what_python_reports_is_told_with_every_problem() -> None:
     talk = Talk(EXAMPLES, as_worker("pitch_orchestrator_coded", LIST_DECKS, EVALUATE), "evaluate every deck")
     await talk.calls()
@@ -533,11 +309,3 @@ async def test_what_python_reports_is_told_with_every_problem() -> None:
     text = await talk.text()
     assert "| /pipeline/alder.pdf | go | 4.1 | /out/alder.md |" in text
     assert "- /pipeline/birch.pdf: Rejected by ada: no\n\nada changed a call" in text
-
-
-@pytest.mark.parametrize("listed", ["[]", RuntimeError("no such folder")])
-async def test_without_decks_python_is_not_called(listed: Any) -> None:
-    talk = Talk(EXAMPLES, as_worker("pitch_orchestrator_coded", LIST_DECKS, EVALUATE), "evaluate every deck")
-    await talk.calls()
-    talk.reply(listed)
-    assert (await talk.text()).startswith("There is no deck to evaluate")

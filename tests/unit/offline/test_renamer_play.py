@@ -98,33 +98,3 @@ async def test_a_rejection_without_a_text_for_a_line_is_quoted(words: str) -> No
     shelf.reviews = [words]
     assert f"Not everything was accepted: {words}" in await play(shelf)
     assert len(shelf.written) == 30
-
-
-async def test_whoever_asks_for_ever_is_left() -> None:
-    shelf = shipped()
-    shelf.reviews = [REMARKS] * 9
-    assert "there are still comments, so I stop" in await play(shelf)
-    assert len(shelf.reviews) == 4
-
-
-@pytest.mark.parametrize(
-    ("prompt", "said"),
-    [
-        ("tidy up", "Say what to rename"),
-        ("rename nothing_here to x", "No file in /pottery says nothing_here."),
-        ("rename get_price to price_of in /away", "There are no files in /away."),
-    ],
-)
-async def test_what_it_cannot_do_it_says(prompt: str, said: str) -> None:
-    shelf = Shelf({}) if "/away" in prompt else shipped()
-    assert (await play(shelf, prompt)).startswith(said)
-
-
-async def test_a_write_that_fails_ends_it() -> None:
-    shelf = shipped()
-    talk = Talk(MODEL, as_worker("api_renamer", LIST, READ, WRITE, SUBMIT), "rename get_price to price_of")
-    for _ in range(2):
-        talk.reply(*map(shelf.answer, await talk.calls()))
-    calls = await talk.calls()
-    talk.reply(RuntimeError("'/pottery/README.md' is read-only"), *map(shelf.answer, calls[1:]))
-    assert "1 files could not be written, so I stop: '/pottery/README.md' is read-only" in await talk.text()

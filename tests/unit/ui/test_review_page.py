@@ -313,13 +313,3 @@ async def test_the_other_sections_of_the_review_are_a_click_away(tmp_path: Path)
     desk = review_desk(tmp_path, {"a.txt": (None, "a"), ".github/workflows/ci.yml": (None, "on: push\n")})
     page = await (await desk.browser()).open(A1)
     assert 'href="/runs/run-1/approvals/a2">version control' in page.html
-
-
-async def test_a_file_called_like_all_changes_is_accepted_alone(tmp_path: Path) -> None:
-    desk = review_desk(tmp_path, {**SIDES, "*": (None, "evil")})
-    browser = await desk.browser()
-    page = await browser.open(A1)
-    others = [("take", value) for name, value in review_form(page).pairs if name == "take" and value != "0"]
-    await sent(desk, "accept", without=[*others, *(one for one in review_form(page).pairs if one[0] == "part")])
-    (review,) = reviews_of(desk.questions_asked, desk.blobs)
-    assert ReviewAnswer.model_validate(decided(desk).args).paths(review.layer) == ["*"]
