@@ -60,13 +60,13 @@ layers: .venv/.ready  ## Play 10,000 random programs in folders and in layers th
 	LAYER_PROGRAMS=10000 $(call PYTEST,layers) --timeout 3600 tests/unit/extensions/review/test_layer_programs.py
 
 evaluations: .venv/.ready  ## Kill the service 20 times during an evaluation of 200 cases with a judge; takes many minutes
-	EVALUATION_SIZE=200x3x20 $(call PYTEST,evaluations) --timeout 7200 -s tests/e2e/test_killed_evaluations.py
+	EVALUATION_SIZE=200x3x20 $(call PYTEST,evaluations) --timeout 7200 -s tests/e2e/extensions/evaluations/test_killed_evaluations.py
 
 doors: .venv/.ready  ## Kill each door for programs before and after every request that it sends to Temporal; takes many minutes
 	DOOR_REQUESTS=all $(call PYTEST,doors) -s tests/e2e/test_dying_doors.py
 
 power: .venv/.ready  ## Compare 1,000 made-up versions a line: how often equal ones are called different, and others found
-	$(BIN)/python -m benchmarks.versions
+	$(BIN)/python -m benchmarks.evaluations
 
 security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and say how many hostile inputs were tried
 	$(call PYTEST,security) $(ASIDE) tests/security

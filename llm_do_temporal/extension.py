@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, partial
@@ -62,6 +62,81 @@ class NavigationEntry:
     """Address; the entry is the current one on all pages below it as well."""
     under: str = ""
     """Address of the product's page of which it is a tab, as `/runs`; empty: it is named at the top of every page."""
+    place: str = ""
+    """Words for what a page below it is about; empty: where there is no such page, nothing is said of it."""
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Part that a run has in a workflow of a capability, which has started it."""
+
+    kind: str
+    """Word for the part: its key in JSON, and in capitals its column in tables."""
+    words: str
+    """The part in words, without the workflow."""
+    whole: str
+    """Workflow in words, with its id."""
+    facts: Mapping[str, Any]
+    """Facts about it, as JSON has them."""
+    links: tuple[tuple[str, str], ...]
+    """Texts that together say part and workflow, each with the address of a page; empty: the text is no link."""
+
+
+@dataclass(frozen=True)
+class RunStarter:
+    """Workflow type of a capability that starts runs, as children of its executions."""
+
+    workflow: str
+    """Name of the type."""
+    request: type
+    result: type
+    memo: str
+    """Key of its memo."""
+    facts: type
+    """Type of the memo's value."""
+    prefix: str
+    """Beginning of the workflow id of each execution, and of no run that has children of its own."""
+    read_part: Callable[[str, str], RunPart | None]
+    """Returns the part that a run has in an execution, by the workflow ids of both; None: it has none."""
+
+
+class DefinitionFiles:
+    """Kind of files of a capability that people write, in YAML, beside the workers of a workshop."""
+
+    kind: str
+    """Word for the kind, by which `schema` prints its JSON Schema."""
+    title: str
+    """Words for such a file."""
+    suffix: str
+    """Ending of the names of the files, none of which is a worker's."""
+
+    def find(self, root: Path) -> Sequence[Path]:
+        """Return the files of a workshop, sorted."""
+        raise NotImplementedError
+
+    def problems(self, root: Path, workers: Collection[str]) -> Iterable[Any]:
+        """Yield each Problem of all files of a workshop, whose workers have these names."""
+        raise NotImplementedError
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the files, with the meanings of keys; the caller may change it."""
+        raise NotImplementedError
+
+    def models(self) -> Sequence[type]:
+        """Return the models whose keys people write, the one of a whole file first."""
+        raise NotImplementedError
+
+    def tables(self) -> Mapping[str, type]:
+        """Return the models that tables of the reference pages list, by the names of the tables."""
+        return {}
+
+    def name_kind(self, path: Sequence[str | int]) -> str | None:
+        """Return the kind of name that is the value at a path, `worker` or `model`; None: it is no name."""
+        return None
+
+    def tool_texts(self, worker: str, spans: Sequence[Any]) -> Collection[Any]:
+        """Return each Span of a file whose text has names of tools or metrics in it, of which a worker may be one."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -168,6 +243,15 @@ class Extension:
         """
         return None
 
+    def run_starters(self) -> Sequence[RunStarter]:
+        """Return its workflow types that start runs. Their executions keep a background host, and the blobs that their
+        histories name; their runs are left out of the list of runs unless it is asked for them."""
+        return ()
+
+    def definition_files(self) -> Sequence[DefinitionFiles]:
+        """Return its kinds of definition files, which `check`, `schema` and editors know."""
+        return ()
+
     def folder(self, name: str) -> Path | None:
         """Return the folder with this name beside the extension; None where there is none."""
         file = sys.modules[type(self).__module__].__file__
@@ -222,6 +306,16 @@ class Extensible:
         if home is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return partial(getattr(import_module(home), name), self)
+
+
+def run_starters() -> list[RunStarter]:
+    """Return the workflow types of all capabilities that start runs."""
+    return [one for extension in installed() for one in extension.run_starters()]
+
+
+def definition_files() -> list[DefinitionFiles]:
+    """Return the kinds of definition files of all capabilities."""
+    return [one for extension in installed() for one in extension.definition_files()]
 
 
 def _own() -> Iterator[Extension]:

@@ -19,14 +19,6 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
-from llm_do_temporal.doors.experiments import (
-    ExperimentCaseResult,
-    ExperimentComparison,
-    ExperimentFacts,
-    ExperimentResults,
-    ExperimentStart,
-    StartedExperiment,
-)
 from llm_do_temporal.doors.reviews import ChangedFile, ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN
 from llm_do_temporal.doors.values import (
@@ -53,11 +45,6 @@ __all__ = [
     "BatchItems",
     "ChangedFile",
     "ChangedLines",
-    "ExperimentCaseResult",
-    "ExperimentComparison",
-    "ExperimentFacts",
-    "ExperimentResults",
-    "ExperimentStart",
     "Failure",
     "ItemOutcome",
     "RemoteClient",
@@ -71,7 +58,6 @@ __all__ = [
     "SentItem",
     "ShownChanges",
     "Start",
-    "StartedExperiment",
     "TranscriptEntry",
     "TranscriptPart",
     "TreeNode",
@@ -279,32 +265,6 @@ class RemoteClient(Extensible):
     async def patch(self, run: str) -> str:
         """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
         return (await self.requests.ask("GET", run_path(run, "patch"))).text
-
-    async def evaluations(self) -> list[str]:
-        """Return the names of the workshop's evaluations; only a person may, here and below."""
-        return await self.requests.get(list[str], "/evaluations")
-
-    async def evaluate(self, start: ExperimentStart) -> StartedExperiment:
-        """Run an evaluation, go on with it, or find the finished experiment."""
-        return await self.requests.post(StartedExperiment, "/experiments", start)
-
-    async def experiments(self) -> list[ExperimentFacts]:
-        """Return the experiments that the server knows, the newest first."""
-        return await self.requests.get(list[ExperimentFacts], "/experiments")
-
-    async def experiment(self, experiment: str) -> ExperimentFacts:
-        """Return an experiment with its progress and its figures so far."""
-        return await self.requests.get(ExperimentFacts, f"/experiments/{quote(experiment, safe='')}")
-
-    async def results(self, experiment: str, *, after: int = 0) -> ExperimentResults:
-        """Return a part of the results of an experiment, behind the first `after` of them."""
-        return await self.requests.get(
-            ExperimentResults, f"/experiments/{quote(experiment, safe='')}/results", after=after
-        )
-
-    async def compare(self, one: str, other: str) -> ExperimentComparison:
-        """Compare two experiments case by case; the second one is judged."""
-        return await self.requests.get(ExperimentComparison, "/comparison", one=one, other=other)
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools and reviews have written."""

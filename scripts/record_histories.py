@@ -32,8 +32,10 @@ FEATURES = {
     "deadline": "test_delegated_approvals.py::test_on_timeout_fail_ends_the_worker_that_asked_and_its_caller_is_told",
     "delegation": "test_delegation.py::test_delegations_of_one_turn_run_side_by_side",
     "depth": "test_delegation_limits.py::test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child",
-    "evaluation": "test_evaluations.py::test_cases_and_judgements_run_once_and_what_is_added_runs_alone",
-    "evaluation-continued": "test_evaluations.py::test_an_experiment_goes_on_in_new_histories_with_what_it_has",
+    "evaluation": "extensions/evaluations/test_evaluations.py"
+    "::test_cases_and_judgements_run_once_and_what_is_added_runs_alone",
+    "evaluation-continued": "extensions/evaluations/test_evaluations.py"
+    "::test_an_experiment_goes_on_in_new_histories_with_what_it_has",
     "external-toolset": "test_external_toolsets.py::test_a_call_asks_and_a_changed_call_runs_as_changed",
     "failed-child": "test_delegation.py::test_a_child_that_fails_is_a_tool_result_and_the_parent_goes_on",
     "fallback-models": "test_failing_models.py::test_when_the_last_fails_too_the_first_is_asked_again",
@@ -56,8 +58,9 @@ FEATURES = {
     "refusal-aborts": "test_approval_policy.py::test_an_aborted_run_stops_its_other_children",
     "remembered": "test_approvals.py::test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another",
     "revoked": "test_delegated_approvals.py::test_a_revoked_decision_is_asked_for_again",
-    "scheduled-files": "test_scheduled_files.py::test_a_file_is_read_anew_by_each_run",
-    "scheduled-items": "test_scheduled_files.py::test_items_are_the_files_that_match_when_the_run_begins",
+    "scheduled-files": "extensions/schedules/test_scheduled_files.py::test_a_file_is_read_anew_by_each_run",
+    "scheduled-items": "extensions/schedules/test_scheduled_files.py"
+    "::test_items_are_the_files_that_match_when_the_run_begins",
     "shell": "test_shell.py::test_a_question_shows_the_exact_command_and_where_it_would_run",
     "start-files": "test_attachments.py::test_files_given_at_the_start_reach_the_entry_worker",
     "structured-output": "test_structured_output.py::test_a_worker_may_use_tools_before_it_gives_its_result",

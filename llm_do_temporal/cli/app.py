@@ -15,14 +15,6 @@ from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
 from llm_do_temporal.cli.commands.definitions.check import check
 from llm_do_temporal.cli.commands.definitions.schema import schema
-from llm_do_temporal.cli.commands.evaluations import (
-    add,
-    compare,
-    evaluate,
-    export_experiment,
-    list_evaluations,
-    show_evaluation,
-)
 from llm_do_temporal.cli.commands.export import export, logs
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
@@ -93,27 +85,6 @@ _COMMANDS = (
     ),
     Command("list", list_runs, _RUNS, "[FLAGS]", ("list --limit 10",)),
     Command("cancel", cancel, _RUNS, "RUN [FLAGS]"),
-    Command(
-        "eval",
-        evaluate,
-        _RUNS,
-        "FILE [FLAGS]",
-        (
-            "eval workers/greeter.eval.yaml",
-            "eval greeter --repeats 5 --junit report.xml",
-            "eval list",
-            "eval show greeter@-1",
-            "eval compare greeter@-1 greeter",
-            "eval add greeter-1f2e3d4c --to workers/greeter.eval.yaml",
-        ),
-        {
-            "list": list_evaluations,
-            "show": show_evaluation,
-            "compare": compare,
-            "export": export_experiment,
-            "add": add,
-        },
-    ),
     Command(
         "approvals",
         approvals,

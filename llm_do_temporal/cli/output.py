@@ -18,9 +18,9 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+    from llm_do_temporal.extension import RunPart
     from llm_do_temporal.messages.batches import ItemCounts
     from llm_do_temporal.messages.budget import Saved, Usage
-    from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 
 WAITING = 3
 """Exit code of a command that leaves because a person is needed."""
@@ -111,9 +111,9 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
     return {"usage": view.usage, "duration_ms": duration_ms(view), "items": items, "counts": view.counts}
 
 
-def case_json(case: CaseRun | None) -> dict[str, Any]:
-    """Return the key `case` of a run that an experiment has started; nothing for any other run."""
-    return {} if case is None else {"case": case.model_dump()}
+def part_json(part: RunPart | None) -> dict[str, Any]:
+    """Return the key with the part of a run that a capability has started; nothing for any other run."""
+    return {} if part is None else {part.kind: dict(part.facts)}
 
 
 def counts_json(counts: ItemCounts | None) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_problems
 from llm_do_temporal.definitions.models import (
     batch_problems,
     name_problems,
@@ -31,6 +30,7 @@ from llm_do_temporal.definitions.workshop import Workshop, is_known_model, model
 from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, problem_of
 from llm_do_temporal.definitions.yaml.text_files import label_of
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.extension import definition_files
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.delegation import is_name
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
@@ -66,7 +66,9 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
         problems += [*_sandbox_problems(parsed, workshop), *_shell_problems(parsed)]
         problems += _delegate_problems(parsed, workers)
         problems += _lost_files(parsed, workers, workshop)
-    problems += [*workers.misplaced(), *evaluation_problems(workshop.root, workers.names)]
+    problems += workers.misplaced()
+    for files in definition_files():
+        problems += files.problems(workshop.root, workers.names)
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
 
 

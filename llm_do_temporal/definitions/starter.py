@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from llm_do_temporal.definitions.schemas.published import SchemaName, published_json
+from llm_do_temporal.definitions.schemas.published import published_json, schema_kinds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 WORKER = "notes"
 _IGNORED = ".gitignore"
 _FOR_WORKERS = "files/README.md"
-_SCHEMAS: dict[str, SchemaName] = {f".schemas/{name}.json": name for name in ("workshop", "eval", "worker")}
+_SCHEMAS = {f".schemas/{name}.json": name for name in dict.fromkeys(("workshop", *reversed(schema_kinds())))}
 """Schemas for editors that know YAML and not us; a repository keeps them, for no editor gets them elsewhere."""
 _OPTIONAL = (_IGNORED, _FOR_WORKERS, *_SCHEMAS)
 """Files that stay as they are where they exist already."""
@@ -162,7 +162,7 @@ def starter_files(example: str | None = None) -> dict[str, bytes]:
     return _with_schemas({name: text.encode() for name, text in texts.items()} | copied)
 
 
-def modeline(schema: SchemaName, *, above: str = "") -> str:
+def modeline(schema: str, *, above: str = "") -> str:
     """Return the line with which a YAML file tells editors its schema; `above` leads up to the workshop's folder."""
     return f"# yaml-language-server: $schema={above}.schemas/{schema}.json"
 

@@ -36,7 +36,6 @@ from llm_do_temporal.json_schema.patterns import (
     metered,
     weigh,
 )
-from llm_do_temporal.policy.evaluations.facts import EvaluatorProblem
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -533,22 +532,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:140]} … {text[-157:]}"
 
 
-class BoundedMatchers:
-    """Judge of texts and values for evaluators. Each raises EvaluatorProblem where it cannot judge."""
-
-    def found(self, pattern: str, text: str) -> bool:
-        """Return whether the regular expression matches any part of the text."""
-        try:
-            return _compiled_alone(pattern).found(pattern, text, Steps())
-        except (UnusableSchema, TooMuchWork) as error:
-            raise EvaluatorProblem(str(error)) from error
-
-    def schema_problems(self, schema: Mapping[str, Any], value: Any) -> list[str]:
-        """Return the problems of a value with a JSON Schema, a line each."""
-        try:
-            return find_problems(schema, value)
-        except UnusableSchema as error:
-            raise EvaluatorProblem(f"its schema cannot be used: {error}") from error
+def pattern_found(pattern: str, text: str) -> bool:
+    """Return whether a regular expression matches any part of the text. Raises UnusableSchema and TooMuchWork."""
+    return _compiled_alone(pattern).found(pattern, text, Steps())
 
 
 def pattern_problem(pattern: str) -> str | None:

@@ -47,15 +47,6 @@ from llm_do_temporal.messages.effects import (
     SnapshotResult,
     WriteFileInput,
 )
-from llm_do_temporal.messages.experiments.evaluations import (
-    CollectedResults,
-    CollectResultsInput,
-    JudgeCaseInput,
-    PrepareCaseInput,
-    PreparedCase,
-    ScoreCaseInput,
-    ScoredCase,
-)
 from llm_do_temporal.messages.experiments.forks import ReuseCallInput, ReusedCall
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
@@ -78,6 +69,8 @@ class ActivityRef(Generic[Request, Result]):
     name: str
     request: type[Request]
     result: type[Result]
+    runs_authors_code: bool = False
+    """Whether it runs Python of a workshop in the process of the service."""
 
 
 LOAD_RUN = ActivityRef("load_run", LoadRunInput, LoadedRun)
@@ -86,9 +79,9 @@ LOAD_WORKER = ActivityRef("load_worker", LoadWorkerInput, PinnedWorker)
 """Load a worker that is called, as its file says now."""
 LOAD_TEMPLATE = ActivityRef("load_template", LoadTemplateInput, LoadedTemplate)
 """Load a template as a worker, with its parameters filled in."""
-BUILD_INPUT = ActivityRef("build_input", BuildInputInput, BuiltInput)
+BUILD_INPUT = ActivityRef("build_input", BuildInputInput, BuiltInput, runs_authors_code=True)
 """Check typed input against the class of its worker, and let the class build the prompt."""
-CHECK_OUTPUT = ActivityRef("check_output", CheckOutputInput, CheckedOutput)
+CHECK_OUTPUT = ActivityRef("check_output", CheckOutputInput, CheckedOutput, runs_authors_code=True)
 """Hold a structured result against the validators of its class."""
 DRAFT_WORKER = ActivityRef("draft_worker", DraftWorkerInput, WorkerDraft)
 """Write the text of a worker that a model wants to make, without saving it."""
@@ -116,13 +109,17 @@ RUN_COMMAND = ActivityRef("run_command", ShellInput, ShellResult)
 """Run a command; attempted once."""
 PREVIEW_COMMAND = ActivityRef("preview_command", ShellInput, CommandPreview)
 """Check a command without running it."""
-CALL_PYTHON_TOOL = ActivityRef("call_python_tool", CallPythonToolInput, PythonToolResult)
+CALL_PYTHON_TOOL = ActivityRef("call_python_tool", CallPythonToolInput, PythonToolResult, runs_authors_code=True)
 """Call a function of `tools.py`; attempted once, unless it is idempotent."""
-LIST_EXTERNAL_TOOLS = ActivityRef("list_external_tools", ListExternalToolsInput, ExternalToolListing)
+LIST_EXTERNAL_TOOLS = ActivityRef(
+    "list_external_tools", ListExternalToolsInput, ExternalToolListing, runs_authors_code=True
+)
 """List the tools of toolsets of packages and of MCP servers."""
-EXTERNAL_CAPABILITIES = ActivityRef("external_capabilities", CallExternalToolInput, ExternalCapabilities)
+EXTERNAL_CAPABILITIES = ActivityRef(
+    "external_capabilities", CallExternalToolInput, ExternalCapabilities, runs_authors_code=True
+)
 """Ask a toolset which capabilities a call would use."""
-CALL_EXTERNAL_TOOL = ActivityRef("call_external_tool", CallExternalToolInput, ExternalResult)
+CALL_EXTERNAL_TOOL = ActivityRef("call_external_tool", CallExternalToolInput, ExternalResult, runs_authors_code=True)
 """Call a tool of a toolset; attempted once."""
 KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, KeptConversation)
 """Move the conversation of an invocation that is continued as new into the blob store."""
@@ -130,14 +127,6 @@ JOIN_LAYERS = ActivityRef("join_layers", JoinLayersInput, JoinedLayers)
 """Join the changes of a child with those of its caller."""
 REUSE_CALL = ActivityRef("reuse_call", ReuseCallInput, ReusedCall)
 """Look a call up in the record that a fork reuses, and put the changes of files that it made into the fork's layer."""
-PREPARE_CASE = ActivityRef("prepare_case", PrepareCaseInput, PreparedCase)
-"""Make the start of the run of a case, from the plan of its experiment."""
-SCORE_CASE = ActivityRef("score_case", ScoreCaseInput, ScoredCase)
-"""Read the histories of a case that has ended, score it, and keep its result."""
-JUDGE_CASE = ActivityRef("judge_case", JudgeCaseInput, ScoredCase)
-"""Add what a judge has said of a case to its result."""
-COLLECT_RESULTS = ActivityRef("collect_results", CollectResultsInput, CollectedResults)
-"""Put the results of an experiment together in its record."""
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
 """Tell a target outside of an event of a run."""
 RECORD_AT_DESK = ActivityRef("record_at_desk", DeskRecord, DeskRecord)
@@ -171,10 +160,6 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     CALL_EXTERNAL_TOOL,
     JOIN_LAYERS,
     REUSE_CALL,
-    PREPARE_CASE,
-    SCORE_CASE,
-    JUDGE_CASE,
-    COLLECT_RESULTS,
 )
 """Activities that need the files of the workshop."""
 ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (

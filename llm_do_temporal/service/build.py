@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ from llm_do_temporal.activities.attachments import AttachmentActivities, InputAc
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
-from llm_do_temporal.activities.evaluations import EvaluationActivities, ReadCase
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities, LayerActivities
 from llm_do_temporal.activities.models.batched_turns import BatchTimes
@@ -53,7 +51,6 @@ from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.extension import activity_refs, installed
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
-from llm_do_temporal.messages.experiments.evaluations import CaseReading
 from llm_do_temporal.policy.queues import ROLES, Polled, Queues, Role, polled_queues
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
@@ -63,7 +60,6 @@ from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.storage.private_files import close_to_others
-from llm_do_temporal.workflows.evaluation import LlmDoEvaluation
 from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
@@ -249,7 +245,7 @@ def build_worker(
 def _workflows() -> list[type]:
     """Return all workflow classes, those of capabilities behind those of the product, and load all that they use."""
     part_makers()
-    own: list[type] = [LlmDoRun, LlmDoWorker, LlmDoEvaluation]
+    own: list[type] = [LlmDoRun, LlmDoWorker]
     return own + [one for extension in installed() for one in extension.workflows()]
 
 
@@ -304,7 +300,6 @@ def file_activities(
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop, blobs)
     external = ExternalActivities(workshop, client)
-    evaluations = EvaluationActivities(workshop, blobs, _case_reader(client, blobs))
     host = ServiceHost(workshop, blobs, client, isolation)
     return [
         definitions.load_run,
@@ -331,27 +326,8 @@ def file_activities(
         external.list_external_tools,
         external.external_capabilities,
         external.call_external_tool,
-        evaluations.prepare_case,
-        evaluations.score_case,
-        evaluations.judge_case,
-        evaluations.collect_results,
         *(one for extension in installed() for one in extension.activities(host)),
     ]
-
-
-def _case_reader(client: Client, blobs: BlobStore) -> ReadCase:
-    """Return the reader of an evaluation's cases, which is loaded for the first of them."""
-
-    @cache
-    def loaded() -> ReadCase:
-        from llm_do_temporal.client.evaluations.cases import CaseReader
-
-        return CaseReader(client, blobs).read
-
-    async def read(run: str) -> CaseReading:
-        return await loaded()(run)
-
-    return read
 
 
 def _with_quick_converter(client: Client) -> Client:

@@ -22,7 +22,6 @@ from llm_do_temporal.ui.guard import RequestGuard, answer_headers
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
-    evaluations,
     groups,
     inbox,
     reviews,
@@ -33,7 +32,7 @@ from llm_do_temporal.ui.pages import (
 from llm_do_temporal.ui.requests import UiSettings, error_page, sentence
 
 _STATIC = Path(__file__).with_name("static")
-_PAGES = (inbox, groups, approval, reviews, attachments, runs, evaluations, run, start)
+_PAGES = (inbox, groups, approval, reviews, attachments, runs, run, start)
 
 
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:

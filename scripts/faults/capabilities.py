@@ -28,10 +28,10 @@ CAPABILITIES = (
     ),
     Fault(
         "evaluations-judge-asked-in-one-order",
-        "llm_do_temporal/policy/evaluations/judgement.py",
+        "llm_do_temporal/extensions/evaluations/policy/judgement.py",
         "value = 1.0 if said == [*ANSWERS] else",
         "value = 1.0 if said[0] == ANSWERS[0] else",
-        ("tests/unit/policy/test_case_judgement.py",),
+        ("tests/unit/extensions/evaluations/test_case_judgement.py",),
     ),
     Fault(
         "batches-waiting-item-keeps-its-place",

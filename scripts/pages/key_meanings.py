@@ -18,14 +18,12 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel
 
-from llm_do_temporal.definitions.evaluations.keys import EvaluationFile
 from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
 from llm_do_temporal.definitions.schemas.published import MEANINGS_FILE
-from llm_do_temporal.policy.evaluations.evaluators import EVALUATORS
+from llm_do_temporal.extension import definition_files
 from scripts.pages.docstrings import assigned
-from scripts.pages.key_tables import MARK, TABLES, split_row
+from scripts.pages.key_tables import MARK, split_row, tables
 
-ROOTS: tuple[type[BaseModel], ...] = (WorkerFile, WorkshopConfig, EvaluationFile, *EVALUATORS.values())
 _COLUMNS = ("meaning", "counts")
 """Columns that say what a key means; the first one that a table has counts."""
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
@@ -58,7 +56,7 @@ def render(root: Path = Path(__file__).parents[2]) -> str:
 def models() -> set[type[BaseModel]]:
     """Return every model whose keys people write."""
     found: set[type[BaseModel]] = set()
-    waiting: list[Any] = list(ROOTS)
+    waiting: list[Any] = [WorkerFile, WorkshopConfig, *(one for files in definition_files() for one in files.models())]
     while waiting:
         one = waiting.pop()
         if isinstance(one, type) and issubclass(one, BaseModel):
@@ -83,8 +81,8 @@ def docstrings(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
-    """Return the keys that people write; the kind of an evaluator is its name."""
-    return [key for key in model.model_fields if not (key == "kind" and model in EVALUATORS.values())]
+    """Return the keys that people write. What a model's own name says, a Literal with that one default, nobody does."""
+    return [key for key, field in model.model_fields.items() if field.default != model.__name__]
 
 
 def _owner(model: type[BaseModel], key: str) -> type[BaseModel]:
@@ -109,7 +107,7 @@ def _meanings(table: str, lines: list[str]) -> Iterator[tuple[_Place, str]]:
         cells = split_row(line)
         text = _LINK.sub(r"\1", cells[column]).replace("\\|", "|")
         for written in _KEY.findall(cells[0]) if text else ():
-            for prefix, model in TABLES[table]:
+            for prefix, model in tables().get(table, ()):
                 key = written.removeprefix(prefix)
                 if written.startswith(prefix) and key in model.model_fields:
                     yield (_owner(model, key), key), text if text.startswith(("true", "false")) else _capital(text)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -21,12 +22,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile, ThresholdKeys
 from llm_do_temporal.definitions.keys.files import SlackSettings, WorkerFile, WorkshopConfig
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
+from llm_do_temporal.extension import installed
 from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget import Limits
-from llm_do_temporal.policy.evaluations.spec import DecideEntry, JudgeSpec
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.kinds.entries import AllowEntry
@@ -52,16 +52,22 @@ TABLES: dict[str, tuple[tuple[str, type[BaseModel]], ...]] = {
     "notify": (("", NotifyTarget),),
     "slack": (("", SlackSettings),),
     "settings": (("", Settings),),
-    "evaluation file": (("", EvaluationFile),),
-    "evaluation case": (("", CaseKeys),),
-    "decide": (("", DecideEntry),),
-    "judge": (("", JudgeSpec),),
-    "threshold": (("", ThresholdKeys),),
 }
-"""The models of each table, each after what stands before its keys in the first column."""
+"""The models of each table, each after what stands before its keys in the first column. Those of capabilities come
+from their DefinitionFiles; the names of such tables begin with that of the capability and a colon."""
 MARK = re.compile(r"^<!-- keys: (?P<name>.+) -->$")
 _CELLS = re.compile(r"(?<!\\)\|")
 _KEY = re.compile(r"`([^`]+)`")
+
+
+@cache
+def tables() -> dict[str, tuple[tuple[str, type[BaseModel]], ...]]:
+    """Return the models of all tables, those of the capabilities that are installed included."""
+    found = dict(TABLES)
+    for extension in installed():
+        for files in extension.definition_files():
+            found |= {f"{extension.name}: {name}": (("", model),) for name, model in files.tables().items()}
+    return found
 
 
 class TableError(Exception):
@@ -94,7 +100,7 @@ class Key:
 def keys_of(table: str) -> dict[str, Key]:
     """Return the keys of a table by their names. The first of several models that has a key describes it."""
     found: dict[str, Key] = {}
-    for prefix, model in TABLES[table]:
+    for prefix, model in tables()[table]:
         for name, field in model.model_fields.items():
             found.setdefault(prefix + name, Key(prefix + name, field, _variable(model, name, field)))
     return found
@@ -111,8 +117,12 @@ def render(text: str) -> str:
 
 
 def _table(name: str, lines: list[str]) -> Iterator[str]:
-    if name not in TABLES:
-        raise TableError(f"there is no table '{name}'; there are: {', '.join(TABLES)}")
+    if name not in tables():
+        capability, colon, _ = name.partition(": ")
+        if colon and capability not in [one.name for one in installed()]:
+            yield from lines
+            return
+        raise TableError(f"there is no table '{name}'; there are: {', '.join(tables())}")
     keys = keys_of(name)
     columns = split_row(lines[0]) if lines else []
     written = [key for line in lines[2:] for key in _KEY.findall(split_row(line)[0])]

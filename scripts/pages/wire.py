@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from llm_do_temporal import errors
 from llm_do_temporal.errors import error_classes
-from llm_do_temporal.extension import activity_refs, installed
+from llm_do_temporal.extension import activity_refs, installed, run_starters
 from llm_do_temporal.messages import activities, base
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, ActivityRef
 from llm_do_temporal.messages.approvals import (
@@ -34,13 +34,6 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.conversation import ConversationPart, LiveText
-from llm_do_temporal.messages.experiments.evaluations import (
-    EVALUATION_MEMO,
-    EVALUATION_WORKFLOW,
-    EvaluationEnd,
-    EvaluationMemo,
-    RunEvaluationInput,
-)
 from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.messages.runs import (
     InvocationMemo,
@@ -94,7 +87,7 @@ HANDLERS = (
 _WORKFLOWS = (
     (_RUN, StartRunInput, RunResult),
     (_WORKER, InvokeWorkerInput, InvocationResult),
-    (EVALUATION_WORKFLOW, RunEvaluationInput, EvaluationEnd),
+    *((one.workflow, one.request, one.result) for one in run_starters()),
 )
 _ATTRIBUTES = (
     (base.STATE_ATTRIBUTE, "Keyword", "state of the run"),
@@ -106,7 +99,7 @@ _MEMOS = (
     (base.PENDING_MEMO, _RUN, PendingApprovalMemo, "a list of "),
     (base.INVOCATION_MEMO, _RUN, InvocationMemo, "of the entry invocation: "),
     (base.INVOCATION_MEMO, _WORKER, InvocationMemo, ""),
-    (EVALUATION_MEMO, EVALUATION_WORKFLOW, EvaluationMemo, ""),
+    *((one.memo, one.workflow, one.facts, "") for one in run_starters()),
 )
 _OTHER_TYPES: tuple[Type, ...] = (ConversationPart, LiveText)
 """Types that travel inside of other values: the settings of a request to a model, and details of a heartbeat."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files, load_evaluation
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop import load_workshop
 from tests.support.patience import eventually
@@ -166,9 +166,8 @@ def entry_workers() -> list[str]:
         delegation = registry.load(name).delegation
         if delegation is not None:
             called |= {*(tool.name for tool in delegation.tools), *(delegation.allow_workers or ())} - {name}
-    for path in evaluation_files(SHIPPED):
-        judge = load_evaluation(path, SHIPPED).judge
-        called |= set() if judge is None else {judge.worker}
+    for path in SHIPPED.rglob("*.eval.yaml"):
+        called |= {yaml.safe_load(path.read_text())["judge"]}
     assert found, "there are examples"
     return [name for name in found if name not in called]
 
@@ -217,6 +216,7 @@ def test_nothing_is_saved_before_it_is_approved_and_a_reason_is_followed(shop: D
     assert {path for path in after if before.get(path) != after[path]} == {"files/private.md"}
 
 
+@pytest.mark.extension("evaluations")
 def test_the_evaluation_of_the_pitch_evaluator_passes_and_is_not_run_again(shop: Desk, tmp_path: Path) -> None:
     before = files_of(shop.workshop)
     with contextlib.chdir(shop.workshop):

@@ -10,8 +10,8 @@ from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.host import has_open_work
 from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.extension import run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import held_port
 
@@ -31,7 +31,7 @@ async def test_open_runs_and_experiments_are_work(tmp_path: Path) -> None:
         try:
             client = await await_server(server, address, tmp_path / "temporal.db", log)
             assert not await has_open_work(client)
-            for workflow in (EVALUATION_WORKFLOW, RUN_WORKFLOW):
+            for workflow in (*(one.workflow for one in run_starters()), RUN_WORKFLOW):
                 handle = await client.start_workflow(workflow, id=workflow, task_queue="nobody-polls-this")
                 await counted(client, expected=True)
                 await handle.terminate()

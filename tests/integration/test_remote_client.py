@@ -31,7 +31,6 @@ from llm_do_temporal.extension import added_names
 from llm_do_temporal.remote import (
     Answer,
     AskedQuestion,
-    ExperimentStart,
     RemoteClient,
     ReviewHead,
     ReviewParts,
@@ -131,7 +130,7 @@ async def test_a_result_is_waited_for_while_more_is_asked_than_one_request_may_n
 
 
 @pytest.mark.extension("forks")
-async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(place: Place) -> None:
+async def test_a_program_without_temporal_answers_reviews_and_forks(place: Place) -> None:
     from llm_do_temporal.remote import Fork
 
     place.worker(
@@ -140,8 +139,6 @@ async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(pl
         toolsets={"filesystem": {}},
         review="changes",
     )
-    place.worker("main", scripted("Hello!"))
-    place.write("greeting.eval.yaml", "worker: main\ncases: [{name: a, inputs: hi, expected_output: Hello!}]\n")
     async with door(place, 0) as address, ada(place, address) as runs:
         run = (await runs.start(Start(worker="writer", prompt="go"))).run
         place.started.append(run)
@@ -160,12 +157,6 @@ async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(pl
         assert [one.path for one in (await runs.tree(run)).invocations] == ["main"]
         assert (await runs.transcript(run)).entries[0].kind in ("instructions", "prompt")
         assert (await runs.forecast(run, Fork())).is_free
-
-        begun = await runs.evaluate(ExperimentStart(evaluation="greeting"))
-        place.started.append(begun.experiment)
-        while (now := await runs.experiment(begun.experiment)).state == "running":
-            pass
-        assert (now.done, [one.output for one in (await runs.results(begun.experiment)).results]) == (1, ["Hello!"])
 
 
 @pytest.mark.thorough
@@ -275,10 +266,10 @@ class Recorder:
             self.asked.add(route.name)
 
 
-@pytest.mark.extension("forks")
+@pytest.mark.extension("evaluations", "forks")
 async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
     """Each method is called about a run that is not there: what counts is which route that asks."""
-    from llm_do_temporal.remote import Fork
+    from llm_do_temporal.remote import ExperimentStart, Fork
 
     api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
     head = ReviewHead.model_construct(run="nothing", id="a1", digest="0")

@@ -21,12 +21,24 @@ from tests.support.runs.histories import read_history
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*/*.json*"))
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+def _needed(feature: str) -> list[pytest.MarkDecorator]:
+    """Marks of the capability whose tests record the histories of a feature."""
+    folders = FEATURES.get(feature, "").split("/")
+    return [pytest.mark.extension(folders[1])] if folders[0] == "extensions" else []
+
+
+@pytest.mark.parametrize("feature", [pytest.param(one, marks=_needed(one)) for one in FEATURES])
 def test_every_feature_has_a_history(feature: str) -> None:
     assert any(path.parent.name.partition("-")[2] == feature for path in HISTORIES)
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=_needed(path.parent.name.partition("-")[2]))
+        for path in HISTORIES
+    ],
+)
 async def test_a_stored_history_replays(path: Path) -> None:
     result = await build_replayer().replay_workflow(read_history(path))
     assert result.replay_failure is None

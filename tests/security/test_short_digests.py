@@ -12,11 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from llm_do_temporal.definitions.evaluations.evaluation_file import read_evaluation
 from llm_do_temporal.definitions.tools.authors_code import PythonFile, load_python
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.delegation import worker_name
-from llm_do_temporal.policy.evaluations.run_ids import case_in_id
 from llm_do_temporal.policy.external import offered_names
 from llm_do_temporal.policy.layers.patch import file_hunks
 
@@ -73,9 +71,13 @@ LIKE: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
+@pytest.mark.extension("evaluations")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("like", LIKE)
 def test_two_cases_whose_runs_would_have_one_id_are_refused(tmp_path: Path, like: str) -> None:
+    from llm_do_temporal.extensions.evaluations.files import read_evaluation
+    from llm_do_temporal.extensions.evaluations.policy.experiment import case_in_id
+
     one, other = pair(LIKE[like]())
     assert case_in_id(one) == case_in_id(other)
     file = tmp_path / "x.eval.yaml"

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,17 +34,8 @@ from temporalio.worker import (
 from llm_do_temporal.activities.runtime.blocks import Blocks
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.messages.activities import (
-    BUILD_INPUT,
-    CALL_EXTERNAL_TOOL,
-    CALL_PYTHON_TOOL,
-    CHECK_OUTPUT,
-    EXTERNAL_CAPABILITIES,
-    LIST_EXTERNAL_TOOLS,
-    RECORD_AT_DESK,
-    REQUEST_MODEL,
-    SCORE_CASE,
-)
+from llm_do_temporal.extension import activity_refs
+from llm_do_temporal.messages.activities import ALL_ACTIVITIES, RECORD_AT_DESK, REQUEST_MODEL
 from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
@@ -73,23 +65,19 @@ class _Spanned(ActivityInboundInterceptor):
 
 
 BEAT_SECONDS = 1.0
-_OF_AUTHORS = frozenset(
-    one.name
-    for one in (
-        BUILD_INPUT,
-        CALL_EXTERNAL_TOOL,
-        CALL_PYTHON_TOOL,
-        CHECK_OUTPUT,
-        EXTERNAL_CAPABILITIES,
-        LIST_EXTERNAL_TOOLS,
-        SCORE_CASE,
-    )
-)
-"""Activities that run other people's code in this process."""
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 """Threads of their own: a blob store that is down may keep all others waiting for minutes."""
 _LONGEST_WAIT = 10.0
 """Seconds between two tries to keep a large result."""
+
+
+@cache
+def _authors_code() -> frozenset[str]:
+    """Return the names of activities that run other people's code in this process."""
+    refs = (*ALL_ACTIVITIES, *activity_refs())
+    return frozenset(ref.name for ref in refs if ref.runs_authors_code)
+
+
 LATE = timedelta(seconds=1)
 """Delay from which an activity began late: a process that is not busy begins within milliseconds."""
 
@@ -156,7 +144,7 @@ class _Beating(ActivityInboundInterceptor):
         if self._blocks is None:
             return await self._executed(input, info)
         since = time.monotonic()
-        may_block = info.activity_type in _OF_AUTHORS
+        may_block = info.activity_type in _authors_code()
         with self._blocks.covering(info.task_token, await self._encoded(_kept(info)), may_block=may_block):
             try:
                 result = await self._executed(input, info)

@@ -170,8 +170,9 @@ def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None)
         columns["FORK OF"] = [run.fork_of for run in runs]
     if any(run.schedule for run in runs):
         columns["SCHEDULE"] = [run.schedule for run in runs]
-    if any(run.case for run in runs):
-        columns["CASE"] = ["" if run.case is None else run.case.words for run in runs]
+    for kind in dict.fromkeys(run.part.kind for run in runs if run.part is not None):
+        parts = [None if run.part is None or run.part.kind != kind else run.part for run in runs]
+        columns[kind.upper()] = ["" if part is None else part.words for part in parts]
     if spent is not None:
         columns["COST"] = [price(spent[run.run]) if run.run in spent else "?" for run in runs]
     if len({run.started_by for run in runs}) > 1:
@@ -262,7 +263,7 @@ def _status(run: RunSummary) -> str:
 
 
 def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[str, Any]:
-    from llm_do_temporal.cli.output import case_json, cost_json, counts_json
+    from llm_do_temporal.cli.output import cost_json, counts_json, part_json
 
     return {
         "run": run.run,
@@ -277,6 +278,6 @@ def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[st
         "missing_key": run.missing_key or None,
         **({"fork_of": run.fork_of} if run.fork_of else {}),
         **({"schedule": run.schedule} if run.schedule else {}),
-        **case_json(run.case),
+        **part_json(run.part),
         **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }

@@ -12,11 +12,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from llm_do_temporal.cli.output import (
-    case_json,
     cost_json,
     counts_json,
     dump_json,
     duration_ms,
+    part_json,
     truncated_json,
     usage_json,
 )
@@ -79,7 +79,7 @@ def render_record(
     state = with_counts(summary.status, view.counts)
     fork = f" · fork of {summary.fork_of}" if summary.fork_of else ""
     fork += f" · of schedule {summary.schedule}" if summary.schedule else ""
-    part = f" · {summary.case.words} of experiment {summary.case.experiment}" if summary.case else ""
+    part = f" · {summary.part.words} of {summary.part.whole}" if summary.part else ""
     head = f"{view.run}{fork}{part} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     task = "" if story is None else story.facts.task
     parts: list[RenderableType] = [Text(visible_line(task), style="bold")] if task else []
@@ -124,7 +124,7 @@ def record_json(
         **({} if story is None else _story_json(story)),
         **({"fork_of": summary.fork_of} if summary.fork_of else {}),
         **({"schedule": summary.schedule} if summary.schedule else {}),
-        **case_json(summary.case),
+        **part_json(summary.part),
         "worker": summary.worker,
         "status": summary.status,
         **counts_json(view.counts),

@@ -1,8 +1,8 @@
 """The host process: owns the embedded Temporal server and the worker service of one workshop.
 
 Runs in the background, started by the first command that needs it, or in the foreground as `dev`. A background host
-leaves when nobody uses it and no run or experiment is open. Its children die with it, whatever kills it; one that has
-ended is started again, each time a little later, and not for ever.
+leaves when nobody uses it and no run is open, nor a workflow that starts runs. Its children die with it, whatever kills
+it; one that has ended is started again, each time a little later, and not for ever.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from llm_do_temporal.client.embedded.server import (
     write_host_info,
 )
 from llm_do_temporal.errors import ConnectionFailed, DefinitionError, LlmDoError, UsageError
+from llm_do_temporal.extension import run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
@@ -64,7 +64,6 @@ _LOG_LINES = 3
 _LINE_CHARS = 300
 IDLE_SECONDS = 3.0
 _POLL_SECONDS = 0.25
-_OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{EVALUATION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
 _LOCK_ATTEMPTS = 10
@@ -312,8 +311,10 @@ class Host:
 
 
 async def has_open_work(client: Client) -> bool:
-    """Return whether a run or an experiment is open; one that only scores has no open run. Raises RPCError."""
-    request = CountWorkflowExecutionsRequest(namespace=client.namespace, query=_OPEN)
+    """Return whether a run is open, or a workflow that starts runs. Raises RPCError."""
+    types = ", ".join(f"'{name}'" for name in (RUN_WORKFLOW, *(one.workflow for one in run_starters())))
+    query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running'"
+    request = CountWorkflowExecutionsRequest(namespace=client.namespace, query=query)
     return (await client.workflow_service.count_workflow_executions(request)).count > 0
 
 

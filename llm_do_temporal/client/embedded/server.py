@@ -367,7 +367,7 @@ def lacking(workshop: Path) -> list[str]:
 
 
 def forget_needed(workshop: Path) -> None:
-    """Remove the note: no run or experiment is open."""
+    """Remove the note: nothing is open."""
     with suppress(OSError):
         (state_folder(workshop) / _NEEDED_FILE).unlink(missing_ok=True)
 

@@ -26,12 +26,11 @@ from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.server_list import (
     ANSWERED_RUNS,
     NEWEST_EXECUTION,
-    NOT_OF_EVALUATIONS,
-    OF_EVALUATIONS,
     RunListing,
     attribute_of,
     ended_at,
     every_part,
+    is_part,
     no_part,
     read_begun,
     read_given,
@@ -42,10 +41,10 @@ from llm_do_temporal.client.views.server_list import (
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.extension import RunPart, run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW, SCHEDULE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, listed_worker
-from llm_do_temporal.policy.evaluations.run_ids import CaseRun, read_run_id
 from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25
@@ -98,8 +97,8 @@ class RunSummary:
     """Run whose items it does again; empty: it is no further attempt at a batch."""
     schedule: str = ""
     """Schedule that has started it; empty: none has."""
-    case: CaseRun | None = None
-    """Part in the experiment that started it; None: none did."""
+    part: RunPart | None = None
+    """Part in the workflow of a capability that started it; None: none did."""
     request: str = ""
     """Digest that it was started with; empty: with none."""
     run_id: str = ""
@@ -182,11 +181,11 @@ async def every_run(
 
 
 async def count_left_out(client: Client, wanted: RunFilter) -> int:
-    """Return the number of runs that the filter leaves out because evaluations have started them.
+    """Return the number of runs that the filter leaves out because capabilities have started them.
 
     Of a filter that the server alone cannot judge: of all that may pass the rest of it. Raises ConnectionFailed.
     """
-    if wanted.evaluations:
+    if wanted.evaluations or not run_starters():
         return 0
     async with translated():
         return (await client.count_workflows(_query(wanted, left_out=True))).count
@@ -288,10 +287,10 @@ def _is_in_state(state: str, run: RunSummary) -> bool:
 
 
 def _query(wanted: RunFilter, *, left_out: bool = False) -> str:
-    """Return the query for the filter; `left_out`: for the runs of evaluations that it leaves out."""
+    """Return the query for the filter; `left_out`: for the runs of capabilities that it leaves out."""
     parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
-    if left_out or not wanted.evaluations:
-        parts.append(OF_EVALUATIONS if left_out else NOT_OF_EVALUATIONS)
+    if run_starters() and (left_out or not wanted.evaluations):
+        parts.append(is_part(wanted=left_out))
     parts.append(f"ExecutionStatus = '{_STATES[wanted.state]}'" if wanted.state else NEWEST_EXECUTION)
     if wanted.worker:
         parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(wanted.worker))}'")
@@ -358,5 +357,9 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> RunSummary:
         request=listed.begun.request,
         again_of=listed.begun.again_of,
         schedule=str(attribute_of(info, SCHEDULE_ATTRIBUTE) or ""),
-        case=read_run_id(info.execution.workflow_id, info.parent_execution.workflow_id),
+        part=_part(info.execution.workflow_id, info.parent_execution.workflow_id),
     )
+
+
+def _part(run: str, parent: str) -> RunPart | None:
+    return next((one.read_part(run, parent) for one in run_starters() if parent.startswith(one.prefix)), None)

@@ -24,17 +24,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.history.events import decode_json, read_message
 from llm_do_temporal.encryption.codec import EncryptionCodec, is_encrypted, ring_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.extension import run_starters
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
-from llm_do_temporal.policy.evaluations.run_ids import EXPERIMENT_PREFIX
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
 """Condition of a query with which a workflow that was continued as new is listed once."""
-OF_EVALUATIONS = f"ParentWorkflowId STARTS_WITH '{EXPERIMENT_PREFIX}'"
-"""Condition of a query for the runs that experiments have started, of their cases and judges."""
-NOT_OF_EVALUATIONS = f"(ParentWorkflowId IS NULL OR ParentWorkflowId NOT STARTS_WITH '{EXPERIMENT_PREFIX}')"
-"""Condition of a query for all other runs."""
 ANSWERED_RUNS = 1_000
 """Runs that the server lists in one answer at most."""
 _REFUSED = (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNKNOWN)
@@ -44,6 +40,21 @@ _REFUSALS = 2
 _ATTEMPTS = 5
 """Times that a token is tried at most."""
 _QUESTIONS = TypeAdapter(list[PendingApprovalMemo])
+
+
+def is_part(*, wanted: bool) -> str:
+    """Return the condition of a query for the runs that capabilities have started, or for all others.
+
+    Empty where no capability starts runs.
+    """
+    prefixes = [one.prefix for one in run_starters()]
+    if not prefixes:
+        return ""
+    if wanted:
+        started = " OR ".join(f"ParentWorkflowId STARTS_WITH '{prefix}'" for prefix in prefixes)
+        return f"({started})"
+    others = " AND ".join(f"ParentWorkflowId NOT STARTS_WITH '{prefix}'" for prefix in prefixes)
+    return f"(ParentWorkflowId IS NULL OR {others})"
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,17 @@ keys say together, is for `check` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from llm_do_temporal.definitions.evaluations.keys import THEIRS, evaluation_schema
+from pydantic import BaseModel
+
 from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
+from llm_do_temporal.extension import definition_files
 from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.models import FREE
 
@@ -29,17 +31,14 @@ def key_meanings() -> dict[str, dict[str, str]]:
     return json.loads(Path(__file__).with_name("meanings.json").read_text("utf-8"))
 
 
-SchemaName = Literal["worker", "workshop", "eval"]
 Schema = dict[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PROGRAM = "llm-do-temporal"
-_ROOTS = {"worker": "WorkerFile", "workshop": "WorkshopConfig", "eval": "EvaluationFile"}
-_TITLES = {"worker": "worker file", "workshop": "workshop.yaml", "eval": "evaluation file"}
-_MADE: Mapping[SchemaName, Callable[[], Schema]] = {
-    "worker": WorkerFile.model_json_schema,
-    "workshop": WorkshopConfig.model_json_schema,
-    "eval": evaluation_schema,
+_FILES: Mapping[str, tuple[str, type[BaseModel]]] = {
+    "worker": ("worker file", WorkerFile),
+    "workshop": ("workshop.yaml", WorkshopConfig),
 }
+"""Kinds of files, each with words for one and the model of its keys."""
 _SHORT_FORMS: Mapping[str, tuple[Schema, ...]] = {
     "ModelAlias": ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}),
     "Price": ({"const": FREE},),
@@ -50,16 +49,12 @@ _SHORT_FORMS: Mapping[str, tuple[Schema, ...]] = {
 
 
 @cache
-def published_schema(name: SchemaName) -> Schema:
+def published_schema(name: str) -> Schema:
     """Return the JSON Schema of a kind of file. It is shared: nobody changes it."""
-    schema = _MADE[name]()
+    title, schema = _made(name)
     definitions = cast("dict[str, Schema]", schema["$defs"])
     for model, keys in definitions.items():
-        _explain(keys, model)
-    for keys, evaluator in _named_inside(definitions):
-        ours, renamed = THEIRS.get(evaluator, (evaluator, {}))
-        _explain(keys, ours, renamed)
-    _explain(schema, _ROOTS[name])
+        explain(keys, model)
     for model, forms in _SHORT_FORMS.items():
         if model in definitions:
             definitions[model] = {"anyOf": [definitions[model], *forms]}
@@ -71,16 +66,32 @@ def published_schema(name: SchemaName) -> Schema:
         "$schema": DRAFT,
         "$id": f"urn:{_PROGRAM}:{number}:{name}",
         **{key: value for key, value in schema.items() if key != "$schema"},
-        "title": f"{_PROGRAM} {number}: {_TITLES[name]}",
+        "title": f"{_PROGRAM} {number}: {title}",
     }
 
 
-def published_json(name: SchemaName) -> str:
+def published_json(name: str) -> str:
     """Return the JSON Schema of a kind of file as a file has it."""
     return json.dumps(published_schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
-def _explain(schema: Schema, model: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
+def schema_kinds() -> tuple[str, ...]:
+    """Return the kinds of files that have a schema, those of capabilities last."""
+    return (*_FILES, *(one.kind for one in definition_files()))
+
+
+def _made(name: str) -> tuple[str, Schema]:
+    """Return words for a file of a kind, and its schema as its model has it."""
+    for one in definition_files():
+        if one.kind == name:
+            return one.title, one.schema()
+    title, model = _FILES[name]
+    schema = model.model_json_schema()
+    explain(schema, model.__name__)
+    return title, schema
+
+
+def explain(schema: Schema, model: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
     """Put the meanings of a model's keys into its schema, in place of titles that only repeat their names.
 
     `renamed` has our name of each key that is called something else here.
@@ -92,13 +103,6 @@ def _explain(schema: Schema, model: str, renamed: Mapping[str, str] = MappingPro
         meaning = meanings.get(renamed.get(key, key))
         if meaning is not None:
             value["description"] = meaning
-
-
-def _named_inside(definitions: Mapping[str, Schema]) -> Iterator[tuple[Schema, str]]:
-    """Yield the keys of each evaluator, which have no name of their own in the schema, with the evaluator's name."""
-    for form in definitions.get("EvaluatorEntry", {}).get("anyOf", ()):
-        for name, keys in form.get("properties", {}).items():
-            yield keys, name
 
 
 def _or_nothing(schema: Schema) -> Schema:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
@@ -80,27 +79,6 @@ def read_source(source: str, *, root: Path) -> PythonFile:
         return read_python(find_file(source.removeprefix(PACKAGE_PREFIX), (folder,), folder), folder)
     except Unreadable as error:
         raise DefinitionError(str(error)) from error
-
-
-def evaluator_source(reference: str, *, root: Path) -> PythonFile:
-    """Read the file of the workshop that has the function of a `Python` evaluator, as it is now.
-
-    `reference` is like `checks.py:is_polite` or, for a module of the workshop, `checks.is_polite`. A function that no
-    file of the workshop has is refused, whatever is installed: a file's words would choose what the service runs.
-    Raises DefinitionError.
-    """
-    place, colon, _ = reference.rpartition(":")
-    if colon:
-        return read_source(place, root=root)
-    parts = reference.split(".")[:-1]
-    with suppress(OSError):  # a name that no file can have; the text of the error has the path on this machine
-        for path in (Path(*parts).with_suffix(".py"), Path(*parts, "__init__.py")) if parts and all(parts) else ():
-            if (root / path).is_file():
-                return read_source(path.as_posix(), root=root)
-    raise DefinitionError(
-        f"the evaluator '{reference}' names no function of the workshop",
-        next_step="Name a file of the workshop and a function in it, like `checks.py:is_polite`.",
-    )
 
 
 def load_function(file: PythonFile, name: str) -> PythonFunction:

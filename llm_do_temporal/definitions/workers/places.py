@@ -14,13 +14,12 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.extension import definition_files
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 SHIPPED = Path(__file__).resolve().parents[2] / "shipped"
 """Folder of the workers that come with the package."""
 SUFFIXES = (".worker", ".yaml", ".yml")
-EVALUATION_SUFFIX = ".eval.yaml"
-"""Ending of evaluation files, which stand beside the workers and are none."""
 GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
 _IN_FOLDER = "worker"
@@ -151,8 +150,9 @@ def _shipped_candidates(name: str) -> Iterator[str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
+        others = tuple(one.suffix for one in definition_files())
         found = (path for path in folder.iterdir() if path.suffix in SUFFIXES and not is_ignored(PurePath(path.name)))
-        yield from (path for path in found if path.is_file() and not path.name.endswith(EVALUATION_SUFFIX))
+        yield from (path for path in found if path.is_file() and not path.name.endswith(others))
 
 
 def _folder_files(folder: Path) -> Iterator[Path]:

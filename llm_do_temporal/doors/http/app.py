@@ -9,23 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from llm_do_temporal.client.views.run_list import read_filter
-from llm_do_temporal.doors import experiments, reviews, views
-from llm_do_temporal.doors.experiments import (
-    ExperimentComparison,
-    ExperimentFacts,
-    ExperimentResults,
-    ExperimentStart,
-    StartedExperiment,
-)
+from llm_do_temporal.doors import reviews, views
 from llm_do_temporal.doors.http.reference import POLICY, reference_page
 from llm_do_temporal.doors.http.requests import (
     PREFIX,
@@ -56,11 +48,7 @@ MAX_BODY_BYTES = 64 << 20
 _DECIDING = problem_responses(409, 412, 428)
 runs = APIRouter(prefix=PREFIX, tags=["runs"], route_class=TokenFirst)
 questions = APIRouter(prefix=PREFIX, tags=["questions"], route_class=TokenFirst)
-evaluations = APIRouter(prefix=PREFIX, tags=["evaluations"], route_class=TokenFirst)
 ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
-_MEANT = "Id of an experiment, the name of its evaluation, `NAME@-1`, or the beginning of its digest."
-ExperimentId = Annotated[str, Path(description=_MEANT, min_length=1, max_length=300)]
-ExperimentName = Annotated[str, Query(description=_MEANT, min_length=1, max_length=300)]
 
 
 @runs.get("/workers")
@@ -277,54 +265,6 @@ async def read_patch_of_run(service: Service, caller: Caller, run: RunId) -> Res
     return saved(await reviews.patch_of_run(service, caller, run), "text/x-diff")
 
 
-@evaluations.get("/evaluations")
-async def list_evaluations(service: Service, caller: Caller) -> list[str]:
-    """List the names of the workshop's evaluations."""
-    return await experiments.list_evaluations(service, caller)
-
-
-@evaluations.post("/experiments", status_code=202)
-async def start_experiment(
-    service: Service, caller: Caller, start: ExperimentStart, response: Response
-) -> StartedExperiment:
-    """Run an evaluation, go on with it, or find the finished one: the same files are the same experiment."""
-    begun = await experiments.start_experiment(service, caller, start)
-    response.headers["Location"] = f"{PREFIX}/experiments/{quote(begun.experiment, safe='')}"
-    return begun
-
-
-@evaluations.get("/experiments")
-async def list_of_experiments(service: Service, caller: Caller) -> list[ExperimentFacts]:
-    """List the experiments that the server knows, the newest first."""
-    return await experiments.experiments(service, caller)
-
-
-@evaluations.get("/experiments/{experiment}")
-async def get_experiment(service: Service, caller: Caller, experiment: ExperimentId) -> ExperimentFacts:
-    """Return an experiment with its progress and its figures so far."""
-    return await experiments.experiment(service, caller, experiment)
-
-
-@evaluations.get("/experiments/{experiment}/results")
-async def list_results_of_experiment(
-    service: Service,
-    caller: Caller,
-    experiment: ExperimentId,
-    after: After = 0,
-    limit: Annotated[int, Query(ge=1, le=experiments.MOST_RESULTS)] = experiments.MOST_RESULTS,
-) -> ExperimentResults:
-    """List the results of an experiment in the order of its cases, and whether its thresholds are kept."""
-    return await experiments.results(service, caller, experiment, after=after, limit=limit)
-
-
-@evaluations.get("/comparison")
-async def compare_experiments(
-    service: Service, caller: Caller, one: ExperimentName, other: ExperimentName
-) -> ExperimentComparison:
-    """Compare two experiments case by case; the second one is judged."""
-    return await experiments.compare(service, caller, one, other)
-
-
 def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
     """Return the application for the runs of the service, open to those who have one of the tokens."""
     app = FastAPI(
@@ -339,7 +279,7 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         responses=problem_responses(400, 401, 403, 404, 413, 422, 424, 503),
     )
     app.state.service, app.state.tokens = service, tokens
-    for router in (runs, questions, evaluations, *(one for extension in installed() for one in extension.routers())):
+    for router in (runs, questions, *(one for extension in installed() for one in extension.routers())):
         app.include_router(router)
     app.add_route(f"{PREFIX}/docs", _reference, methods=["GET"], include_in_schema=False)
     add_handlers(app)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.evaluations import find_evaluation
 from llm_do_temporal.cli.commands.start import read_prompt
 from llm_do_temporal.cli.options import Location, read_json
 from llm_do_temporal.cli.output import print_json
@@ -19,8 +18,8 @@ from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.start import StartRequest
+    from llm_do_temporal.extensions.certify.experiments import ExperimentSubject
     from llm_do_temporal.extensions.certify.plan import Certificate, Plan, Strike
-    from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
 
 KindName = Literal["service", "server", "two", "freeze"]
 
@@ -50,7 +49,7 @@ class Blows:
         ),
     ] = ()
 
-    def plan(self, workshop: Path, subject: StartRequest | EvaluationSpec) -> Plan:
+    def plan(self, workshop: Path, subject: StartRequest | ExperimentSubject) -> Plan:
         """Return the plan of the proof. Raises UsageError for a number below one."""
         from llm_do_temporal.extensions.certify.plan import Plan
 
@@ -93,17 +92,17 @@ async def certify(
         What goes to stdout: a table (default), or one JSON object.
     """
     from llm_do_temporal.client.start import StartRequest
-    from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
+    from llm_do_temporal.extensions.certify.experiments import ExperimentSubject, is_evaluation
     from llm_do_temporal.extensions.certify.plan import certify as prove
 
     if location.address is not None:
         raise UsageError(
             f"certify kills a server of its own and leaves '{location.address}' alone; leave --address out"
         )
-    subject: StartRequest | EvaluationSpec
-    if worker.endswith(EVALUATION_SUFFIX):
+    subject: StartRequest | ExperimentSubject
+    if is_evaluation(worker):
         _check_alone(worker, prompt, attach, input_json, model, blows.fork_at)
-        subject = find_evaluation(Path(worker), location.find_workshop(), None)
+        subject = ExperimentSubject.of(Path(worker), location.find_workshop())
     else:
         text = read_prompt(prompt)
         value = None if input_json is None else read_json(input_json, "--input")

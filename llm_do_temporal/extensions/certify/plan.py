@@ -16,18 +16,16 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
 from llm_do_temporal.extensions.certify.evidence import Evidence, Point, compare
+from llm_do_temporal.extensions.certify.experiments import ExperimentSubject
 from llm_do_temporal.extensions.certify.rehearsal import (
-    ExperimentRehearsal,
     KillKind,
     Lane,
     Rehearsal,
     RunRehearsal,
     Server,
-    check_evaluation,
     digests,
 )
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
 from llm_do_temporal.policy.models import Aliases, full_name
 from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.storage.places import workshop_blobs
@@ -42,7 +40,7 @@ class Plan:
     """A proof to be made: the run or the evaluation, and the events after which something is killed."""
 
     workshop: Path
-    subject: StartRequest | EvaluationSpec
+    subject: StartRequest | ExperimentSubject
     """Start of each run, or evaluation of each experiment."""
     kinds: tuple[KillKind, ...] = ("service",)
     every: int = 1
@@ -118,8 +116,8 @@ async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certi
 
 def _check(plan: Plan) -> Aliases:
     """Return the workshop's aliases. Raises UsageError, and DefinitionError, for what is known before anything runs."""
-    if isinstance(plan.subject, EvaluationSpec):
-        models, aliases = check_evaluation(plan.subject, plan.workshop)
+    if isinstance(plan.subject, ExperimentSubject):
+        models, aliases = plan.subject.models(plan.workshop)
     else:
         model, aliases = plan.subject.choose_model(plan.workshop)
         models = (model,)
@@ -246,7 +244,7 @@ class _Proof:
         lane.reset(self._blobs)
         self._runs += 1
         run, subject = f"certify-{self._runs}", self._plan.subject
-        if isinstance(subject, EvaluationSpec):
-            return ExperimentRehearsal(lane=lane, run="", point=point, spec=subject.model_copy(update={"name": run}))
+        if isinstance(subject, ExperimentSubject):
+            return subject.rehearsal(lane, run, point)
         request = self._fork or subject.prepare(lane.workshop, embedded=True)
         return RunRehearsal(lane=lane, run=run, point=point, request=request)

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from llm_do_temporal.definitions.schemas.published import Schema, SchemaName, published_schema
+from llm_do_temporal.definitions.schemas.published import Schema, published_schema
 from llm_do_temporal.definitions.workers.places import named_worker
 from llm_do_temporal.definitions.workers.worker_file import SEPARATOR
 from llm_do_temporal.definitions.yaml.documents import KeyPath
-from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, EditedFile, FileKind
+from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, EditedFile
 from llm_do_temporal.extensions.lsp.names import ANY, NameKind, WorkshopNames, name_kind
 from llm_do_temporal.extensions.lsp.yaml_places import Cursor, TextPlace, cursor_at
 
-_NAMES: dict[FileKind, SchemaName] = {"worker": "worker", "workshop": "workshop", "evaluation": "eval"}
 _REFERENCE = "#/"
 _MAX_OPTIONS = 200
 _TYPES = {
@@ -52,7 +51,7 @@ class KeyMeaning:
         return f"**`{self.name}`** ({self.shape}{default})\n\n{self.meaning}".rstrip()
 
 
-def keys_at(kind: FileKind, path: KeyPath) -> dict[str, KeyMeaning]:
+def keys_at(kind: str, path: KeyPath) -> dict[str, KeyMeaning]:
     """Return the keys that may stand in the keys and values at a path, without names of the author's choice."""
     found: dict[str, KeyMeaning] = {}
     for schema in _schemas_at(kind, path):
@@ -61,12 +60,12 @@ def keys_at(kind: FileKind, path: KeyPath) -> dict[str, KeyMeaning]:
     return found
 
 
-def key_at(kind: FileKind, path: KeyPath) -> KeyMeaning | None:
+def key_at(kind: str, path: KeyPath) -> KeyMeaning | None:
     """Return the meaning of the key at the end of a path; None for a name of the author's choice."""
     return keys_at(kind, path[:-1]).get(str(path[-1])) if path else None
 
 
-def values_at(kind: FileKind, path: KeyPath) -> list[str]:
+def values_at(kind: str, path: KeyPath) -> list[str]:
     """Return the words that may stand at a path, where these are few: choices, true and false."""
     found: list[str] = []
     for schema in _schemas_at(kind, path):
@@ -76,8 +75,8 @@ def values_at(kind: FileKind, path: KeyPath) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _schemas_at(kind: FileKind, path: KeyPath) -> list[Schema]:
-    root = published_schema(_NAMES[kind])
+def _schemas_at(kind: str, path: KeyPath) -> list[Schema]:
+    root = published_schema(kind)
     here = list(_options(root, root))
     for part in path:
         here = [one for schema in here for inner in _inside(schema, part) for one in _options(root, inner)]
@@ -113,8 +112,8 @@ def _resolved(root: Schema, reference: str) -> Schema:
     return cast("Schema", here)
 
 
-def _meaning(kind: FileKind, name: str, schema: Schema) -> KeyMeaning:
-    root = published_schema(_NAMES[kind])
+def _meaning(kind: str, name: str, schema: Schema) -> KeyMeaning:
+    root = published_schema(kind)
     options = list(_options(root, schema))
     words: list[str] = []
     for option in options:

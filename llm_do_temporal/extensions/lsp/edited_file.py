@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.workers.places import (
-    EVALUATION_SUFFIX,
     SUFFIXES,
     WorkerPlace,
     named_worker,
@@ -24,10 +22,10 @@ from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_
 from llm_do_temporal.definitions.yaml.documents import Problem
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode, read_bytes, unsaved
 from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.extension import definition_files
 from llm_do_temporal.extensions.lsp.yaml_places import Offsets, Span, TextPlace, spans
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
 
-FileKind = Literal["worker", "workshop", "evaluation"]
 MAX_LIVE_CHARS = 200_000
 """Longest YAML that is looked at while people type; a longer one is only checked."""
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -42,7 +40,8 @@ class EditedFile:
     """Path with links followed."""
     root: Path
     """The workshop's folder; for a file outside any, its own folder."""
-    kind: FileKind
+    kind: str
+    """`worker`, `workshop`, or the kind of a capability's DefinitionFiles."""
     text: str
     """Text with plain newlines, whatever the editor's are."""
     in_workshop: bool = True
@@ -124,11 +123,12 @@ def held_bytes(sources: Mapping[Path, EditedFile]) -> dict[Path, bytes]:
     return {path: one.text.encode("utf-8", "surrogatepass") for path, one in sources.items()}
 
 
-def _kind_of(path: Path, root: Path, text: str) -> FileKind | None:
+def _kind_of(path: Path, root: Path, text: str) -> str | None:
     if path.name == WORKSHOP_FILE:
         return "workshop"
-    if path.name.endswith(EVALUATION_SUFFIX):
-        return "evaluation"
+    for files in definition_files():
+        if path.name.endswith(files.suffix):
+            return files.kind
     if path.suffix == ".worker":
         return "worker"
     label = path.relative_to(root).as_posix()

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
 from llm_do_temporal.definitions.registry.templates import named_templates
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, known_names, named_worker, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
-from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind, plain_lines
+from llm_do_temporal.extension import definition_files
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile, plain_lines
 from llm_do_temporal.extensions.lsp.names import PythonName, WorkshopNames, name_kind
 from llm_do_temporal.extensions.lsp.yaml_places import Span, TextPlace
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
-
-_CALLS = frozenset(
-    {"Called", "NeverCalled", "AskedFirst", "CallOrder", "ToolCorrectness", "TrajectoryMatch", "ArgumentCorrectness"}
-)
-"""Evaluators that name tools: a callee is a tool of its name."""
-_CONTENT = frozenset({"args", "expected_arguments"})
 
 
 @dataclass(frozen=True)
@@ -40,9 +34,10 @@ def workshop_files(root: Path, held: Mapping[Path, EditedFile]) -> tuple[list[Ed
     names = known_names(root=root, shipped=SHIPPED)
     places = [place for name in names for place in places_of(name, root=root, shipped=SHIPPED) if not place.shipped]
     templates = named_templates([read_worker(place) for place in places], root)[0]
-    paths: dict[Path, FileKind] = {root / WORKSHOP_FILE: "workshop"}
+    paths: dict[Path, str] = {root / WORKSHOP_FILE: "workshop"}
     paths |= {place.path: "worker" for place in (*places, *(one.place for one in templates))}
-    paths |= dict.fromkeys(evaluation_files(root), "evaluation")
+    for files in definition_files():
+        paths |= dict.fromkeys(files.find(root), files.kind)
     found: list[EditedFile] = []
     unreadable: list[str] = []
     for path, kind in paths.items():
@@ -56,33 +51,30 @@ def workshop_files(root: Path, held: Mapping[Path, EditedFile]) -> tuple[list[Ed
 def mentions_of(worker: str, file: EditedFile) -> Iterator[Mention]:
     """Yield the mentions of a worker in a file, in order."""
     word = re.compile(rf"(?<![\w-]){re.escape(worker)}(?!\w|-[A-Za-z_])")
-    judged = {one.text for one in file.spans if one.path in (("judge",), ("judge", "worker"))}
+    texts = _tool_texts(worker, file)
     for span in file.spans:
         if span.text == worker and name_kind(file.kind, span.path, span.role) == "worker":
             yield Mention(file, span, None if span.exact is None else span.exact[0])
-        elif worker in span.text and _names_tools(file.kind, span, judges=worker in judged):
+        elif worker in span.text and span in texts:
             written = file.front[span.start : span.end]
             found = [span.start + one.start() for one in word.finditer(written)]
             if word.search(span.text):
                 yield from (Mention(file, span, start) for start in found) if found else [Mention(file, span, None)]
 
 
-def _names_tools(kind: FileKind, span: Span, *, judges: bool) -> bool:
-    """Return whether a text has names of tools, of callers or of metrics in it, some of which may be workers."""
-    path = span.path
-    if kind == "workshop":
-        return path[:2] == ("approvals", "allow") and len(path) > 3 and path[3] in ("match", "not_match", "tool")
-    if kind != "evaluation":
-        return False
-    if path[:1] == ("thresholds",) and len(path) == 2:
-        return span.role == "key" and judges
-    if "decide" in path and path[-1] == "tool":
-        return span.role == "value"
-    named = any(part in _CALLS for part in path)
-    return named and span.role == "value" and not _CONTENT.intersection(str(part) for part in path)
+def _tool_texts(worker: str, file: EditedFile) -> Collection[Span]:
+    """Return the texts with names of tools, of callers or of metrics in them, some of which may be workers."""
+    for files in definition_files():
+        if files.kind == file.kind:
+            return files.tool_texts(worker, file.spans)
+    return [one for one in file.spans if file.kind == "workshop" and _names_a_tool(one.path)]
 
 
-def _read(path: Path, root: Path, kind: FileKind) -> EditedFile:
+def _names_a_tool(path: KeyPath) -> bool:
+    return path[:2] == ("approvals", "allow") and len(path) > 3 and path[3] in ("match", "not_match", "tool")
+
+
+def _read(path: Path, root: Path, kind: str) -> EditedFile:
     text = decode(read_bytes(path, root), label_of(path, root))
     return EditedFile(path, root, kind, plain_lines(text))
 

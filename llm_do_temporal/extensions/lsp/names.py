@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from llm_do_temporal.definitions.keys.toolsets import CustomOptions, DelegationOptions
 from llm_do_temporal.definitions.models import listed_models
@@ -22,7 +22,8 @@ from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
 from llm_do_temporal.definitions.yaml.documents import KeyPath
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind
+from llm_do_temporal.extension import definition_files
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile
 from llm_do_temporal.extensions.lsp.yaml_places import Role
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models import OFFLINE_MODELS, OFFLINE_PROVIDER, PROVIDERS
@@ -34,12 +35,12 @@ ANY = "*"
 _CREATED = "creation_defaults"
 _DELEGATION: Pattern = ("toolsets", "delegation")
 _CUSTOM: Pattern = ("toolsets", "custom")
-_KEYS: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
+_KEYS: tuple[tuple[str, Pattern, NameKind], ...] = (
     ("worker", (*_DELEGATION, ANY), "worker"),
     ("worker", (*_CUSTOM, ANY), "function"),
     ("workshop", ("approvals", "rules", ANY), "capability"),
 )
-_VALUES: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
+_VALUES: tuple[tuple[str, Pattern, NameKind], ...] = (
     ("worker", ("name",), "worker"),
     ("worker", ("model",), "model"),
     ("worker", ("model", ANY), "model"),
@@ -58,11 +59,6 @@ _VALUES: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
     ("workshop", ("approvals", "allow", ANY, "worker"), "worker"),
     ("workshop", ("approvals", "allow", ANY, "callers", ANY), "worker"),
     ("workshop", ("views", ANY, "worker"), "worker"),
-    ("evaluation", ("worker",), "worker"),
-    ("evaluation", ("judge",), "worker"),
-    ("evaluation", ("judge", "worker"), "worker"),
-    ("evaluation", ("model",), "model"),
-    ("evaluation", ("judge", "model"), "model"),
 )
 _OWN_KEYS: dict[Pattern, frozenset[str]] = {
     _DELEGATION: frozenset(DelegationOptions.model_fields),
@@ -71,12 +67,15 @@ _OWN_KEYS: dict[Pattern, frozenset[str]] = {
 """Keys that stand among names and are none."""
 
 
-def name_kind(kind: FileKind, path: KeyPath, role: Role) -> NameKind | None:
+def name_kind(kind: str, path: KeyPath, role: Role) -> NameKind | None:
     """Return the kind of name that stands at a path; None for a place of something else."""
     if kind == "workshop" and path[:1] == (_CREATED,):
         kind, path = "worker", path[1:]
     if role == "key" and path and path[-1] in _OWN_KEYS.get(tuple(str(one) for one in path[:-1]), ()):
         return None
+    for files in definition_files():
+        if files.kind == kind:
+            return cast("NameKind | None", files.name_kind(path)) if role == "value" else None
     table = _KEYS if role == "key" else _VALUES
     return next((name for where, pattern, name in table if where == kind and _fits(path, pattern)), None)
 

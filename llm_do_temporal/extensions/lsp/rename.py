@@ -18,7 +18,7 @@ from llm_do_temporal.definitions.workers.places import SHIPPED, SUFFIXES, Worker
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError, UsageError
-from llm_do_temporal.extensions.lsp.edited_file import EditedFile, FileKind
+from llm_do_temporal.extensions.lsp.edited_file import EditedFile
 from llm_do_temporal.extensions.lsp.mentions import Mention, mentions_of, workshop_files
 from llm_do_temporal.extensions.lsp.names import name_kind
 from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
@@ -202,7 +202,7 @@ def _check_whole(file: EditedFile, edits: Sequence[NameEdit], worker: str, new: 
         raise UsageError(f"'{file.label}' names '{worker}' in a way that cannot be changed in place")
 
 
-def _named_workers(value: Any, path: KeyPath, kind: FileKind) -> Iterator[str]:
+def _named_workers(value: Any, path: KeyPath, kind: str) -> Iterator[str]:
     inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value).items()

@@ -23,11 +23,11 @@ from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, ended_at,
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError
 from llm_do_temporal.extensions.maintenance.gc import (
-    QUERY,
     SAFETY_AGE,
     mentioned_by_runs,
     mentioned_by_schedules,
     needed,
+    our_workflows,
 )
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
@@ -188,7 +188,7 @@ async def _delete_history(client: Client, part: _Part) -> None:
 
 async def _parts(client: Client, run: str) -> list[_Part]:
     """The run and its invocations, every run of their chains, as they are now; the list alone would be a bit late."""
-    query = f"{QUERY} AND (WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/')"
+    query = f"{our_workflows()} AND (WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/')"
     try:
         listed = {one.run_id: one.id async for one in client.list_workflows(query)}
         found = [await _part(client, run, None), *[await _part(client, listed[each], each) for each in listed]]

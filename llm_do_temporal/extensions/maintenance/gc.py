@@ -21,14 +21,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import installed, run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
-from llm_do_temporal.messages.experiments.evaluations import EVALUATION_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)
 """A blob is there before the history that refers to it: files are copied before their run is started."""
-QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}', '{EVALUATION_WORKFLOW}')"
 """Visibility query that finds our workflows."""
 _DIGEST_CHARS = 64
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")
@@ -71,6 +69,13 @@ async def collect(
     return Collected(workflows, tuple(removed), tuple(left))
 
 
+def our_workflows() -> str:
+    """Return the query for all workflows whose histories name blobs, those of capabilities included."""
+    names = (RUN_WORKFLOW, WORKER_WORKFLOW, *(one.workflow for one in run_starters()))
+    types = ", ".join(f"'{name}'" for name in names)
+    return f"WorkflowType IN ({types})"
+
+
 def needed(roots: Iterable[str], stored: Collection[str], read: Callable[[str], bytes]) -> set[str]:
     """The stored digests that the roots lead to, through what is in the blobs; raises what `read` raises."""
     found: set[str] = set()
@@ -103,7 +108,7 @@ async def mentioned_by_runs(
     found: set[str] = set()
     workflows = 0
     try:
-        async for execution in client.list_workflows(QUERY):
+        async for execution in client.list_workflows(our_workflows()):
             if not of(execution.id):
                 continue
             workflows += 1
@@ -144,7 +149,7 @@ async def discard_leftovers(client: Client, workshop: Path, *, older_than: timed
     if not left:
         return 0
     try:
-        known = {execution.id async for execution in client.list_workflows(QUERY)}
+        known = {execution.id async for execution in client.list_workflows(our_workflows())}
     except RPCError as error:
         raise ConnectionFailed(
             f"the runs cannot be listed, so no journal of a commit was removed: {error.message}",

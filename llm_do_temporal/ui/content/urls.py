@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
+
+from llm_do_temporal.extension import installed
 
 _PLACES = (
     (("runs", "approvals"), "a request for approval"),
     (("runs",), "a run"),
     (("groups",), "a group of similar requests"),
-    (("schedules",), "a schedule"),
-    (("evaluations",), "an evaluation"),
     (("outcomes",), "the outcome of a decision"),
 )
 """Fixed parts of an address, which alternate with names, and words for what is there."""
@@ -18,7 +18,9 @@ _PLACES = (
 def place_words(path: str) -> str:
     """Return words for what an address of this page leads to; empty where they would not help."""
     parts = path.strip("/").split("/")
-    return next((words for fixed, words in _PLACES if len(parts) > 1 and tuple(parts[::2][: len(fixed)]) == fixed), "")
+    pages = ((entry.path.strip("/"), entry.place) for extension in installed() for entry in extension.navigation())
+    places = (*_PLACES, *(((first,), words) for first, words in pages))
+    return next((words for fixed, words in places if len(parts) > 1 and tuple(parts[::2][: len(fixed)]) == fixed), "")
 
 
 def run_address(run: str) -> str:
@@ -80,18 +82,3 @@ def crumbs_of(run: str, path: str) -> list[tuple[str, str]]:
     """Return the invocations from the entry worker to `path`, each as its name and its address."""
     names = path.split("/")
     return [(name, invocation_address(run, "/".join(names[: number + 1]))) for number, name in enumerate(names)]
-
-
-def experiment_address(experiment: str) -> str:
-    """Return the address of the page of an experiment, named by the beginning of its digest."""
-    return f"/evaluations/{quote(experiment, safe='')}"
-
-
-def case_address(experiment: str, case: str) -> str:
-    """Return the address of the page of a case of an experiment."""
-    return f"{experiment_address(experiment)}?{urlencode({'case': case})}"
-
-
-def comparison_address(one: str, other: str) -> str:
-    """Return the address of the page that shows two experiments beside each other."""
-    return f"{experiment_address(one)}/compare/{quote(other, safe='')}"

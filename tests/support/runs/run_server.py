@@ -16,10 +16,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.views.server_list import NOT_OF_EVALUATIONS, OF_EVALUATIONS
+from llm_do_temporal.client.views.server_list import is_part
+from llm_do_temporal.extension import run_starters
 from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.policy.evaluations.run_ids import EXPERIMENT_PREFIX
 
 STATUSES = {
     "Running": Status.WORKFLOW_EXECUTION_STATUS_RUNNING,
@@ -99,17 +99,17 @@ class RunServer:
         for sign, name in re.findall(r"ExecutionStatus (=|!=) '(\w+)'", query):
             number = STATUSES.get(name)
             found = [info for info in found if (info.status == number) is (sign == "=")]
-        for condition, is_of_evaluations in ((NOT_OF_EVALUATIONS, False), (OF_EVALUATIONS, True)):
-            if condition in query.split(" AND "):
-                found = [info for info in found if _is_of_evaluation(info) is is_of_evaluations]
+        for wanted in (False, True):
+            if run_starters() and is_part(wanted=wanted) in query:
+                found = [info for info in found if _is_part(info) is wanted]
         for which, sign, time in re.findall(r"(StartTime|CloseTime) (>=|<) '(.+?)'", query):
             bound = datetime.fromisoformat(time)
             found = [info for info in found if (_time(info, which) >= bound) is (sign == ">=")]
         return sorted(found, key=lambda info: (_time(info, "CloseTime"), _time(info, "StartTime")), reverse=True)
 
 
-def _is_of_evaluation(info: WorkflowExecutionInfo) -> bool:
-    return info.parent_execution.workflow_id.startswith(EXPERIMENT_PREFIX)
+def _is_part(info: WorkflowExecutionInfo) -> bool:
+    return info.parent_execution.workflow_id.startswith(tuple(one.prefix for one in run_starters()))
 
 
 def _time(info: WorkflowExecutionInfo, which: str) -> datetime:

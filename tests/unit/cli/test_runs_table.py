@@ -130,6 +130,7 @@ async def test_a_long_search_says_how_far_it_is(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.extension("evaluations")
 async def test_runs_of_evaluations_are_left_out_with_a_line_that_says_so(
     server: RunServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

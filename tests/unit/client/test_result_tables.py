@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.evaluations.exports import experiment_csv
 from llm_do_temporal.client.record.results import MOST_COLUMNS, ResultRow, ShownResult, csv_text
 from llm_do_temporal.client.views.items import Item
-from tests.unit.client.evaluations.example_records import HOSTILE, example_record
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -106,15 +104,3 @@ def test_a_result_is_shown_in_few_words(output: Any, words: str) -> None:
     assert ShownResult(item, (), None).words == words
     item.fail("ModelFailed", "no answer")
     assert ShownResult(item, (), None).words == "no answer"
-
-
-def test_an_experiment_has_a_row_for_each_repeat_with_its_scores() -> None:
-    rows = rows_of(experiment_csv(example_record(errors=("deck-3",))))
-    assert [(row["case"], row["repeat"]) for row in rows][:3] == [("deck-1", "1"), ("deck-1", "2"), ("deck-2", "1")]
-    assert len(rows) == 12
-    first, failed = rows[0], rows[4]
-    assert (first["status"], first["score.correct"], first["cost_usd"]) == ("completed", "false", "0.0125")
-    assert first["output.remark"] == HOSTILE.replace("\x1b", "\\x1b")
-    assert first["evaluator_failures"] == "polite: polite.py cannot be read"
-    assert (failed["status"], failed["error"]) == ("failed", "ModelFailed: the provider said no")
-    assert (failed["score.correct"], failed["output.verdict"], failed["seconds"]) == ("", "", "2.5")

@@ -268,6 +268,7 @@ def test_a_filter_that_cannot_be_used_says_which_part() -> None:
         read_filter({"since": "soon", "state": ""})
 
 
+@pytest.mark.extension("evaluations")
 async def test_runs_of_evaluations_are_left_out_and_counted_unless_they_are_wanted() -> None:
     server = await server_with(3)
     experiment = "eval-decks-0123456789ab"
@@ -281,8 +282,8 @@ async def test_runs_of_evaluations_are_left_out_and_counted_unless_they_are_want
     assert await count_left_out(client, RunFilter()) == 3
     assert await count_left_out(client, RunFilter(state="failed")) == 0
     wanted = RunFilter(evaluations=True)
-    parts = {one.run: one.case for one in (await list_runs(client, wanted)).runs if one.case is not None}
-    assert {run: case.words for run, case in parts.items()} == {
+    parts = {one.run: one.part for one in (await list_runs(client, wanted)).runs if one.part is not None}
+    assert {run: part.words for run, part in parts.items()} == {
         f"{experiment}-mendly-r1": "case mendly",
         f"{experiment}-mendly-r2": "case mendly, repeat 2",
         f"{experiment}-mendly-r2-judge": "judge of case mendly, repeat 2",

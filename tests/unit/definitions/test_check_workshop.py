@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
-from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
+from llm_do_temporal.extension import definition_files
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
@@ -216,7 +216,7 @@ def test_files_of_archives_and_editors_are_no_workers(workshop: WorkshopFolder, 
     workshop.write("workers/.DS_Store", "\0")
     assert workshop.said() == []
     assert workshop.registry().names() == known
-    assert evaluation_files(workshop.root) == []
+    assert not [path for files in definition_files() for path in files.find(workshop.root)]
 
 
 def test_links_that_editors_lock_files_with_are_no_workers(workshop: WorkshopFolder) -> None:

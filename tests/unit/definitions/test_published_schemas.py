@@ -11,26 +11,28 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from llm_do_temporal.definitions.schemas.published import SchemaName, key_meanings, published_json, published_schema
+from llm_do_temporal.definitions.schemas.published import key_meanings, published_json, published_schema, schema_kinds
 from llm_do_temporal.definitions.starter import make_workshop, modeline
 from llm_do_temporal.definitions.workers.places import WorkerPlace
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
+from llm_do_temporal.extension import definition_files
 from scripts.pages.key_meanings import models
 
 ROOT = Path(__file__).parents[3]
-NAMES: tuple[SchemaName, ...] = ("worker", "workshop", "eval")
+NAMES = schema_kinds()
+OTHERS = tuple(one.suffix for one in definition_files())
 SHIPPED = [
     path
     for folder in ("workers", "tests/support/relay", "tests/support/exam")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix == ".worker" or path.name == "workshop.yaml" or path.name.endswith(".eval.yaml")
+    if path.suffix == ".worker" or path.name == "workshop.yaml" or path.name.endswith(OTHERS)
 ]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_a_schema(name: SchemaName) -> None:
+def test_each_is_a_schema(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(published_schema(name))
     assert json.loads(published_json(name)) == published_schema(name)
 
@@ -38,7 +40,7 @@ def test_each_is_a_schema(name: SchemaName) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_what_check_accepts_fits(path: Path) -> None:
     text = path.read_text("utf-8")
-    name: SchemaName = "worker" if path.suffix == ".worker" else "workshop" if path.stem == "workshop" else "eval"
+    name = "worker" if path.suffix == ".worker" else "workshop" if path.stem == "workshop" else "eval"
     document, problems = parse_yaml(split_front_matter(text)[0] if name == "worker" else text, file=path.name)
     assert problems == []
     errors = jsonschema.Draft202012Validator(published_schema(name)).iter_errors(document.value)
@@ -68,7 +70,7 @@ def nameless(schema: object, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_key_of_a_schema_has_a_meaning(name: SchemaName) -> None:
+def test_every_key_of_a_schema_has_a_meaning(name: str) -> None:
     assert list(nameless(published_schema(name))) == []
 
 
@@ -120,7 +122,7 @@ def test_a_workshop_that_the_reader_takes_fits(tmp_path: Path, text: str) -> Non
         ("workshop", {"models": {"fast": {"url": "x"}}}),
     ],
 )
-def test_mistakes_are_found(name: SchemaName, value: Any) -> None:
+def test_mistakes_are_found(name: str, value: Any) -> None:
     assert not jsonschema.Draft202012Validator(published_schema(name)).is_valid(value)
 
 

@@ -69,13 +69,14 @@ def _check(folder: Path, only: str | None, written: ProblemFormat) -> int:
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the files that decide what `check` finds: definitions, and whatever these name."""
-    from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files
     from llm_do_temporal.definitions.registry.registry import worker_files
     from llm_do_temporal.definitions.workers.places import SHIPPED, known_names, places_of
+    from llm_do_temporal.extension import definition_files
     from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
     yield folder / WORKSHOP_FILE
-    yield from evaluation_files(folder)
+    for files in definition_files():
+        yield from files.find(folder)
     for name in known_names(root=folder, shipped=SHIPPED):
         for place in places_of(name, root=folder, shipped=SHIPPED):
             yield from () if place.shipped else worker_files(place)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from llm_do_temporal.extension import definition_files
+
+if TYPE_CHECKING:
+    SchemaKind = str
+else:
+    SchemaKind = Literal[("worker", "workshop", *(one.kind for one in definition_files()))]
 
 
-def schema(kind: Literal["worker", "workshop", "eval"], /) -> None:
+def schema(kind: SchemaKind, /) -> None:
     """Print the JSON Schema of a kind of file, for editors. Made of what reads the file, so `check` agrees with it.
 
     Parameters

@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
 from llm_do_temporal.extensions.lsp.completions import complete, keys_at
-from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, FileKind, edited_file
+from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, edited_file
 from llm_do_temporal.extensions.lsp.names import WorkshopNames
 from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
 
@@ -77,7 +77,7 @@ def test_nothing_is_offered_in_a_text_that_is_too_long_to_look_at(shop: Path) ->
 
 
 @pytest.mark.parametrize(("kind", "model"), [("worker", WorkerFile), ("workshop", WorkshopConfig)])
-def test_completion_has_every_key(kind: FileKind, model: Any) -> None:
+def test_completion_has_every_key(kind: str, model: Any) -> None:
     assert set(keys_at(kind, ())) == set(model.model_fields)
     assert all(one.meaning for one in keys_at(kind, ()).values())
 
@@ -96,10 +96,10 @@ def test_completion_has_every_key(kind: FileKind, model: Any) -> None:
         ("workshop", ("models", "fast", "price"), "cache_read"),
         ("workshop", ("creation_defaults", "toolsets", "shell"), "network"),
         ("workshop", ("notify", 0), "secret_env"),
-        ("evaluation", ("cases", 0, "decide", 1), "times"),
-        ("evaluation", ("evaluators", 0, "Called"), "at_most"),
-        ("evaluation", ("judge",), "scores"),
+        pytest.param("eval", ("cases", 0, "decide", 1), "times", marks=pytest.mark.extension("evaluations")),
+        pytest.param("eval", ("evaluators", 0, "Called"), "at_most", marks=pytest.mark.extension("evaluations")),
+        pytest.param("eval", ("judge",), "scores", marks=pytest.mark.extension("evaluations")),
     ],
 )
-def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | int, ...], key: str) -> None:
+def test_inner_keys_are_known_at_their_place(kind: str, path: tuple[str | int, ...], key: str) -> None:
     assert keys_at(kind, path)[key].meaning

@@ -1,1 +1,0 @@
-"""Experiments of evaluations: which there are, what came of them, their comparison, and other programs' formats."""

@@ -1,1 +1,0 @@
-"""Evaluation files: `NAME.eval.yaml`, read into what policy knows as an evaluation."""
