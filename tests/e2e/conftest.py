@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.order import long_first
 from tests.support.people.desk import Desk, desk_in, ship
-from tests.support.people.office import Office
+from tests.support.people.office import Office, office_in
 from tests.support.ports import unused_port
 from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.temporal import temporal_server
@@ -77,6 +77,13 @@ def shop(served: Desk) -> Desk:
     """
     ship(served.workshop)
     return replace(served, environment=dict(served.environment))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """One office for all of a file."""
+    async with office_in(tmp_path_factory.mktemp("office")) as office:
+        yield office
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -45,6 +45,7 @@ def test_a_folder_without_a_workshop(bad: Desk) -> None:
     told(bad.type("start", "fine", "hi", code=8), "workshop.yaml")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("attached", "policy", "part"),
     [

@@ -12,6 +12,7 @@ from tests.support.people.desk import Desk
 from tests.support.ports import unused_port
 
 
+@pytest.mark.thorough
 def test_every_deck_is_an_item_of_one_run(shop: Desk) -> None:
     decks = str(shop.workshop / "files/pipeline" / "*.pdf")
     flags = ("--each", decks, "--concurrency", "2", "-o", "jsonl", "--id", "decks")

@@ -298,6 +298,7 @@ def test_of_much_output_the_beginning_is_kept_and_the_rest_counted(service: Serv
     assert "a word of the function" in service.log.read_text()[before:]
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("function", ["path", "finders", "modules", "files", "digits"])
 def test_runs_go_on_as_before_after_a_function_that_has_changed_the_process(service: Service, function: str) -> None:

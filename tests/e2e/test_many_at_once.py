@@ -6,11 +6,9 @@ Last, every page is held against axe: here are runs of every kind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.open_questions import QuestionGroup, read_groups
@@ -21,19 +19,12 @@ from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import PHONE_PIXELS, assert_accessible
-from tests.support.people.office import Office, office_in, write
+from tests.support.people.office import Office, write
 from tests.support.people.tmux import at_terminal
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 RUNS, WRITES = 3, 4
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
-    """One office for all of this file."""
-    async with office_in(tmp_path_factory.mktemp("office")) as office:
-        yield office
 
 
 async def equal_questions(office: Office, name: str) -> QuestionGroup:

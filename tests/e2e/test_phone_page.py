@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from playwright.async_api import Page, expect
 from llm_do_temporal.client.open_questions import read_groups
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.people.office import Office, office_in, write
+from tests.support.people.office import Office, write
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 WORD = "w" * 200
@@ -44,13 +43,6 @@ root => {
 }
 """
 """Texts of two elements that touch each other, so that they read as one word."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
-    """One office for all of this file."""
-    async with office_in(tmp_path_factory.mktemp("office")) as office:
-        yield office
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

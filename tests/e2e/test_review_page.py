@@ -70,6 +70,7 @@ async def test_two_parts_are_rejected_with_a_comment_and_the_second_review_has_o
     assert "line V\n" in (office.read("novel.txt") or "")
 
 
+@pytest.mark.thorough
 async def test_without_scripts_a_file_is_left_out_and_another_edited(office: Office) -> None:
     turns = [[write("/plain.txt", "one\n"), write("/secret.txt", "two\n")]]
     await office.client.start(StartRunInput(worker="editor", prompt=json.dumps(turns)), run="plain")

@@ -285,6 +285,7 @@ async def test_a_table_that_is_called_a_text_goes_as_a_table_to_a_model_that_tak
     assert base64.b64encode(table.getvalue()).decode() in json.dumps(request)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("adapter", ["chat", "anthropic"])
 async def test_a_model_of_texts_gets_a_page_that_is_called_a_pdf(place: Place, adapter: str) -> None:
     put_odd_files(place.folder)

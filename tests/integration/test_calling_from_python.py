@@ -306,6 +306,7 @@ async def test_what_it_spends_is_held_against_the_limits_of_the_run(place: Place
         await place.run("main", mode=APPROVE_ALL, limits={"turns": 2})
 
 
+@pytest.mark.thorough
 async def test_only_a_tool_that_runs_is_served_and_a_cancelled_run_takes_its_calls_along(place: Place) -> None:
     prepare(place, call("review", path="a.txt"), "Never.")
     place.write("a.txt", "a")

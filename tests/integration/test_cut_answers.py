@@ -85,6 +85,7 @@ async def test_a_model_that_is_always_cut_within_its_calls_is_given_up(place: Pl
     assert "max_tokens" in str(ended.value.next_step)
 
 
+@pytest.mark.thorough
 async def test_whoever_asks_for_the_run_is_told(place: Place, providers: Providers) -> None:
     place.workshop(models={"m": providers.alias("chat", "told", says("Two and", end="length"))})
     place.worker("main", "m", export=True)

@@ -152,6 +152,7 @@ async def test_people_are_reminded_of_what_still_waits(place: Place) -> None:
     assert approval.reminded_at >= approval.request.remind_at
 
 
+@pytest.mark.thorough
 async def test_a_revoked_decision_is_asked_for_again(place: Place) -> None:
     run, _ = await start_parked(place, write_call(), write_call(), write_call("/b.txt"), write_call(), "Done.")
     nonsense: list[tuple[tuple[Any, ...], str]] = [

@@ -47,6 +47,7 @@ async def test_a_key_of_a_query_that_a_route_does_not_have_is_refused_by_name(
     assert refused.body["next_step"].startswith(step)
 
 
+@pytest.mark.thorough
 async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_without_a_token(place: Place) -> None:
     place.worker("main", scripted("Done."), export=True)
     ada = person(place)

@@ -170,6 +170,7 @@ WRONG: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.thorough
 async def test_an_odd_answer_accepts_nothing(place: Place) -> None:
     proposer(place)
     ada = person(place)

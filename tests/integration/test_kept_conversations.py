@@ -379,6 +379,7 @@ async def test_whatever_was_kept_is_taken(providers: Providers, adapter: str, li
         assert [text for text in CASES[one].untold if text in sent] == [], one
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["mistral-small", "Devstral-Small-2507", "mixtral-8x7b"])
 async def test_a_template_of_mistral_gets_short_ids_and_no_user_after_a_result(
     providers: Providers, model: str

@@ -314,6 +314,7 @@ async def test_any_other_function_is_attempted_once(place: Place) -> None:
     assert (place.folder / "count.txt").read_text() == "x"
 
 
+@pytest.mark.thorough
 async def test_a_function_that_takes_too_long_is_given_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_tools, "CALL_TIMEOUT", timedelta(seconds=3))
     model = main(place, call("stuck"), "Done.", stuck=FREE)

@@ -124,6 +124,7 @@ async def test_what_stands_on_a_run_is_text(place: Place) -> None:
         assert "\u202e" not in page.html
 
 
+@pytest.mark.thorough
 async def test_the_track_of_a_long_conversation_is_read_as_far_back_as_somebody_looks(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:

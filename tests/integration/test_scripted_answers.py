@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from llm_do_temporal.cli.reports.show import read_record
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import FILESYSTEM, write_call
@@ -14,6 +16,7 @@ ANSWERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough
 async def test_a_script_answers_as_often_as_it_says_and_nobody_is_asked(hasty: Place) -> None:
     turns = [write_call(f"/{number}.txt", str(number)) for number in range(13)]
     model = scripted(*turns, "Done.")

@@ -97,6 +97,7 @@ async def test_decisions_on_questions_of_others_are_held_taken_back_and_replaced
     assert [(place.folder / name).exists() for name in ("1.txt", "2.txt")] == [True, False]
 
 
+@pytest.mark.thorough
 async def test_a_run_that_is_cancelled_does_nothing_that_was_held(place: Place) -> None:
     run, _ = await start_parked(place, write_call(), "Never.")
     await place.decide(run, id="a1", **ADA)

@@ -68,6 +68,7 @@ async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
     check_log(caplog)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("when", ["at the start", "in a call"])
 async def test_what_a_server_says_aside_in_a_run_is_bounded_and_quiet(

@@ -95,7 +95,7 @@ READ_OTHERWISE: dict[str, bytes] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", READ_OTHERWISE.values(), ids=READ_OTHERWISE.keys())
 async def test_a_body_that_two_readers_read_otherwise_decides_and_starts_nothing(place: Place, body: bytes) -> None:
     place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
@@ -140,6 +140,7 @@ def tracked() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("known", [None, "", "lldt_nobody"])
 @pytest.mark.parametrize("path", ["/runs", "/runs/x/questions/a1/decision", "/runs/x/forks", "/experiments"])
 async def test_nothing_of_a_body_is_read_without_a_token(place: Place, path: str, known: str | None) -> None:

@@ -93,7 +93,7 @@ def _has_ended(process: psutil.Process) -> bool:
         return True
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> None:
@@ -106,7 +106,7 @@ def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> Non
     wait_for_end(workers())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", ALL.values(), ids=ALL)
 def test_the_flaw_of_a_forged_file_is_a_clause_or_not_known(forged: Forged) -> None:
@@ -125,7 +125,7 @@ def test_the_pages_of_a_forged_file_are_shown_or_not(forged: Forged) -> None:
     wait_for_end(workers())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("forged", [*SLOW.values(), *LARGE.values()], ids=[*SLOW, *LARGE])
 def test_the_pages_of_a_forged_deck_are_read_or_not(forged: Forged) -> None:
@@ -249,6 +249,7 @@ async def test_a_turn_with_an_endless_file_is_refused(
         await place.client.result(run)
 
 
+@pytest.mark.thorough
 async def test_a_turn_that_is_cancelled_reads_no_longer(place: Place, point_at: Callable[..., object]) -> None:
     run = await start_endless(place, point_at)
     found = await until_at_work()

@@ -113,6 +113,7 @@ def test_the_text_of_an_answer_is_not_waited_for(pieces: Pieces) -> None:
         notify(asked(target.url))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(PATIENCE_SECONDS)
 def test_a_target_that_takes_nothing_is_left() -> None:
     large = asked("http://127.0.0.1:1/")

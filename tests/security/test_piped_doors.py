@@ -104,6 +104,7 @@ def resource(uri: str) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": uri, "text": "x"}}
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [ACP, MCP], ids=lambda arguments: arguments[0])
 async def test_what_is_no_message_changes_nothing(place: Place, arguments: tuple[str, ...]) -> None:

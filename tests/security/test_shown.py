@@ -125,6 +125,7 @@ def found(workshop: Path) -> dict[str, object]:
     return facts
 
 
+@pytest.mark.sampled(34)
 @pytest.mark.parametrize("when", ["asked", "allowed"])
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize("change", CHANGES)

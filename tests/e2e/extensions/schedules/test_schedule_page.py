@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import expect
 
 from llm_do_temporal.extensions.schedules.schedules import SchedulePlan, Schedules
@@ -14,18 +12,11 @@ from llm_do_temporal.messages.batches import InputFiles
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
-from tests.support.people.office import Office, office_in, write
+from tests.support.people.office import Office, write
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 SIZES = {"wide": {"width": 1200, "height": 900}, "narrow": {"width": 360, "height": 700}}
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
-    """One office for all of this file."""
-    async with office_in(tmp_path_factory.mktemp("office")) as office:
-        yield office
 
 
 @pytest.mark.thorough

@@ -134,6 +134,7 @@ async def test_a_worker_that_changes_while_it_is_evaluated_ends_the_experiment(p
     assert "'workers/main.worker' was changed while the experiment ran" in str(failed.value.cause)
 
 
+@pytest.mark.thorough
 async def test_an_experiment_goes_on_in_new_histories_with_what_it_has(hasty: Place) -> None:
     model = scripted("Hello!")
     hasty.worker("main", model)

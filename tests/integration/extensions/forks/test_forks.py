@@ -134,6 +134,7 @@ async def test_batches_are_reused(place: Place) -> None:
     assert [item.status for item in again.items] == ["completed"] * 3
 
 
+@pytest.mark.thorough
 async def test_a_run_that_was_continued_as_new_is_reused(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     monkeypatch.setattr(conversation, "TURNS_A_RUN", 2)
     place.write("a.txt", "a")

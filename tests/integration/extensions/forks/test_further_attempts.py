@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 from llm_do_temporal.client.views.run_view import RunView
@@ -150,6 +151,7 @@ async def test_an_item_that_was_under_way_goes_on_where_it_was(place: Place) -> 
     assert (await place.client.status(run)).status == "cancelled"
 
 
+@pytest.mark.thorough
 async def test_a_call_that_failed_and_what_came_of_it_is_tried_again(place: Place) -> None:
     def play(item: str, turn: int) -> Turn:
         if turn == 1:
@@ -191,6 +193,7 @@ async def test_an_answer_by_which_an_item_failed_is_asked_again(place: Place) ->
     assert await outputs(place, second) == {"n00": {"n": 7}}
 
 
+@pytest.mark.thorough
 async def test_what_may_have_happened_is_asked_about_and_kept_in_mind_by_later_attempts(place: Place) -> None:
     counted = Counted(lambda item, turn: call("hold", text=item) if turn == 1 else "Done.")
     noting(place, "main", counted)

@@ -76,6 +76,7 @@ async def test_a_rule_that_was_made_since_holds_for_what_a_fork_does_anew(place:
     assert list(again.layer.recent.entries) == ["done.txt"]
 
 
+@pytest.mark.thorough
 async def test_a_provider_gets_the_same_request_after_reused_turns(place: Place, providers: Providers) -> None:
     """A turn after reused ones is asked for exactly as it was then: all four adapters send the same bytes again."""
     place.workshop(

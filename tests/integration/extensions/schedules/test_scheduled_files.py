@@ -159,6 +159,7 @@ async def test_a_run_without_items_completes_and_says_that_there_was_nothing(pla
     await Schedules(place.client).delete(name)
 
 
+@pytest.mark.thorough
 async def test_lines_of_a_file_are_items_and_those_of_another_kind_are_inputs(place: Place) -> None:
     reader(place)
     put(place, "lines.txt", "\ufeffone\n\ntwo\n")

@@ -45,6 +45,7 @@ async def test_a_triggered_run_is_an_ordinary_run_that_is_called_like_its_schedu
     assert (await place.client.result(run)).output == "Done."
 
 
+@pytest.mark.thorough
 async def test_runs_begin_by_themselves_until_the_schedule_is_paused(place: Place) -> None:
     writer(place)
     name = await made(place, SchedulePlan(every=timedelta(seconds=1), overlap="allow-all"))
