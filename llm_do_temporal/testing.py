@@ -33,8 +33,7 @@ from pydantic_ai.models import Model
 
 from llm_do_temporal.offline.play import Call, Step, call, play
 from llm_do_temporal.offline.play import PlaySteps as _PlaySteps
-from llm_do_temporal.offline.script_model import SCRIPTS, TEST_PREFIX, ScriptModel
-from llm_do_temporal.offline.seen import SeenRequest, ToolResult
+from llm_do_temporal.offline.script_model import SCRIPTS, TEST_PREFIX, ScriptModel, SeenRequest, ToolResult
 
 __all__ = [
     "Call",

@@ -43,7 +43,7 @@ from llm_do_temporal.sandbox.changes import see_file
 from llm_do_temporal.sandbox.input_files import InputReader
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import files_of
-from llm_do_temporal.sandbox.openers import FileOpener
+from llm_do_temporal.sandbox.safe_open import FileOpener
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge
 from llm_do_temporal.storage.snapshots import copy_into
 

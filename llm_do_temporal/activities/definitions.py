@@ -11,9 +11,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.reuse import ForkRecords
 from llm_do_temporal.activities.runtime.failures import load_errors
-from llm_do_temporal.definitions.registry.classes import build_input
-from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.registry.templates import load_started
+from llm_do_temporal.definitions.registry.registry import Registry, build_input, load_started
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.extension import installed

@@ -11,18 +11,18 @@ from temporalio import activity
 
 from llm_do_temporal.activities.models.builder import check_provider
 from llm_do_temporal.activities.runtime.failures import load_errors, user_errors
-from llm_do_temporal.definitions.registry.classes import build_input, check_output
-from llm_do_temporal.definitions.registry.generated import (
+from llm_do_temporal.definitions.registry.registry import (
     MAX_DEFINITION_BYTES,
+    Registry,
+    build_input,
     check_draft,
+    check_output,
     draft_worker,
     generated_place,
+    load_template,
 )
-from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.registry.templates import load_template
 from llm_do_temporal.definitions.workers.places import own_candidates
-from llm_do_temporal.definitions.workers.template_file import template_place
-from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker, template_place
 from llm_do_temporal.definitions.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages.activities import BUILD_INPUT, CHECK_OUTPUT, DRAFT_WORKER, LOAD_TEMPLATE, SAVE_WORKER

@@ -20,8 +20,8 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import contained, is_interruption
 from llm_do_temporal.callers import run_in_thread, working_for
+from llm_do_temporal.definitions.tools.authors_code import PythonFile, importable
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
-from llm_do_temporal.definitions.tools.python_sources import PythonFile, importable
 from llm_do_temporal.definitions.tools.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL

@@ -1,13 +1,21 @@
 """Text that a model wrote, made safe to show: a terminal obeys control characters, a person cannot see some others.
 
 Called by every module here that prints. Must not change text that goes to a file or a pipe.
+
+Programs that start this one speak through its pipes: a person at a terminal is told so, and Ctrl-C ends it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name, shown_value, with_codes_apart
 
@@ -60,3 +68,29 @@ def printed_table(text: str, file: Path | None) -> str:
 def say(text: str) -> None:
     """Print text for a person on stderr, without the values of keys."""
     print(composed_block(remove_keys(text)), file=sys.stderr, flush=True)
+
+
+_INTERRUPTED = 130
+
+
+def check_packages(what: str, extra: str, *modules: str) -> None:
+    """Raise UsageError where a package of an extra is not installed."""
+    if any(find_spec(module) is None for module in modules):
+        raise UsageError(
+            f"the packages for {what} are not installed",
+            next_step=f"Install them: pip install '{PROGRAM}[{extra}]', or from a checkout "
+            f"pip install './{PROGRAM}[{extra}]'",
+        )
+
+
+def begin_pipes(who: str) -> None:
+    """Say at a terminal who starts this; from here on Ctrl-C ends the process, also while a thread waits for stdin."""
+    signal.signal(signal.SIGINT, _leave)
+    with suppress(AttributeError, ValueError):  # closed
+        if sys.stdin.isatty():
+            say(f"{who} starts this; it speaks JSON on stdin; Ctrl-C ends it")
+
+
+def _leave(_number: int, _frame: object) -> NoReturn:
+    # Each message was flushed as it was written; a flush here could wait for a lock that this thread holds.
+    os._exit(_INTERRUPTED)

@@ -22,9 +22,7 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_view import RUN_ENDS
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Verdict
-from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
-from llm_do_temporal.policy.kinds.generalisations import kinds_of
-from llm_do_temporal.policy.kinds.kind import CallKind
+from llm_do_temporal.policy.kinds.kind import CallKind, GrantedKind, KindGrant, kinds_of
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient

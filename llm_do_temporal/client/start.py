@@ -16,9 +16,7 @@ from typing import Any
 from llm_do_temporal.client.batches import Attach, check_batch_size
 from llm_do_temporal.definitions.check import start_warnings
 from llm_do_temporal.definitions.models import check_plays, missing_variables
-from llm_do_temporal.definitions.registry.classes import check_input
-from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.registry.templates import check_single, load_started
+from llm_do_temporal.definitions.registry.registry import Registry, check_input, check_single, load_started
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, model_aliases, run_settings
 from llm_do_temporal.errors import (

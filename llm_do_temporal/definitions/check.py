@@ -14,8 +14,7 @@ from llm_do_temporal.definitions.models import (
     workshop_models,
 )
 from llm_do_temporal.definitions.protection import check_defining
-from llm_do_temporal.definitions.registry.registry import complete, input_of
-from llm_do_temporal.definitions.registry.templates import named_templates
+from llm_do_temporal.definitions.registry.registry import complete, input_of, named_templates
 from llm_do_temporal.definitions.tools.external import external_toolsets, may_name_capabilities, missing_packages
 from llm_do_temporal.definitions.tools.python_tools import load_python_tools
 from llm_do_temporal.definitions.workers.places import (

@@ -26,8 +26,7 @@ from llm_do_temporal.definitions.workers.places import (
     may_be_workers,
     places_of,
 )
-from llm_do_temporal.definitions.workers.template_file import read_template
-from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_template, read_worker
 from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.text_files import (
     Unreadable,

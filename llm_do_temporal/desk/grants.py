@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from llm_do_temporal.desk.changes import Asked
+from llm_do_temporal.desk.votes import Asked
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import (
     Approval,

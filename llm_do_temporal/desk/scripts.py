@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from llm_do_temporal.desk.changes import check_change
+from llm_do_temporal.desk.votes import check_change
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import (
     Approval,

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from llm_do_temporal.desk.changes import Asked, check_change
 from llm_do_temporal.desk.grants import (
     answer_of_desk,
     answer_of_kind,
@@ -23,8 +22,7 @@ from llm_do_temporal.desk.grants import (
     with_use,
 )
 from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
-from llm_do_temporal.desk.votes import check_who, with_vote
-from llm_do_temporal.desk.waits import waits_of
+from llm_do_temporal.desk.votes import Asked, check_change, check_who, with_vote
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.json_schema import Steps
 from llm_do_temporal.messages.approvals import (
@@ -37,8 +35,21 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.policy.approvals import person
 from llm_do_temporal.policy.budget import Dimension, described
+
+
+def waits_of(state: DeskState) -> Waits:
+    """Return the sum over all questions so far; those that a grant or a rule answers do not wait."""
+    total = state.waited
+    for approval in state.approvals:
+        if approval.verdict is None or approval.verdict.door in ("grant", "rule"):
+            continue
+        seconds = max(0, round((approval.verdict.at - approval.asked_at).total_seconds()))
+        total = total.plus(Waits(questions=1, seconds=seconds, longest=seconds))
+    return total
+
 
 NOBODY_IN_TIME = "timeout"
 """Name under which the desk rejects questions that were not decided in time."""

@@ -37,7 +37,7 @@ from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.cuts import CutReason
-from llm_do_temporal.policy.kinds.entries import KindGrant
+from llm_do_temporal.policy.kinds.kind import KindGrant
 from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
 

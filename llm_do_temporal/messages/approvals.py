@@ -25,8 +25,7 @@ from llm_do_temporal.policy.identity import (
     digest_of,
     identity_of,
 )
-from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
-from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.kinds.kind import AskedCall, GrantedKind, KindGrant
 from llm_do_temporal.policy.values import CapabilityUse
 
 PROGRAM = "program:"

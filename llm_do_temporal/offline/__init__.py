@@ -16,8 +16,7 @@ from pydantic_ai.models import Model
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.offline.plain import PLAIN
-from llm_do_temporal.offline.script_model import SCRIPTS, TEST_PREFIX, ScriptModel
-from llm_do_temporal.offline.seen import SeenRequest
+from llm_do_temporal.offline.script_model import SCRIPTS, TEST_PREFIX, ScriptModel, SeenRequest
 
 __all__ = ["offline_model"]
 

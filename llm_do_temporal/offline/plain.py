@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponsePart
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.offline.play import Call, PlaySteps, ask, perform
-from llm_do_temporal.offline.seen import SeenRequest, ToolResult, fields_of
+from llm_do_temporal.offline.script_model import SeenRequest, ToolResult, fields_of
 
 NOT_A_MODEL = "This text comes from a script that ships with llm-do-temporal, not from a language model."
 DEFAULT_FILE = "/notes.md"

@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 from llm_do_temporal.policy.budget import Duration
-from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
-from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.kinds.kind import AllowEntry, AskedCall, covering
 from llm_do_temporal.policy.values import CapabilityUse, Value
 
 T = TypeVar("T")

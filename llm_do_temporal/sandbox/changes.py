@@ -25,9 +25,14 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, Place
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.layers.patch import ended_line, line_span, split_lines
 from llm_do_temporal.redaction.hidden_characters import shown_name
-from llm_do_temporal.sandbox.openers import FileOpener
 from llm_do_temporal.sandbox.os_errors import is_passing
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder, check_regular, open_by_component, writing_no_link
+from llm_do_temporal.sandbox.safe_open import (
+    FileOpener,
+    WorkshopFolder,
+    check_regular,
+    open_by_component,
+    writing_no_link,
+)
 
 MAX_COMPARED_LINES = 4_000
 """Most lines that are compared one by one, which grows with their square; the change of more is shown as one block."""

@@ -21,8 +21,8 @@ from pathlib import PurePosixPath
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import FileEntry, FileListing, ListFilesInput
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all
-from llm_do_temporal.sandbox.openers import FileOpener, FolderEntry, OpenFolder
 from llm_do_temporal.sandbox.os_errors import is_passing
+from llm_do_temporal.sandbox.safe_open import FileOpener, FolderEntry, OpenFolder
 
 MAX_FILES = 2_000
 MAX_GLOB_CHARS = 1_000

@@ -12,6 +12,8 @@ The folder of a mount is reached without any link: a worker's narrower tree must
 tree because somebody put a link where it begins.
 
 Must not judge policy beyond what only the real file shows, and must not let a host path into a message.
+
+Who reads a file knows neither of its openers: `WorkshopFolder` here, and `layers.files.LayeredFiles`.
 """
 
 from __future__ import annotations
@@ -22,16 +24,70 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.files.sandbox import Place, check_not_state, has_suffix, join
-from llm_do_temporal.sandbox.openers import FolderEntry
 from llm_do_temporal.sandbox.os_errors import naming
+
+
+class _Sized(Protocol):
+    @property
+    def st_size(self) -> int: ...
+
+
+class FolderEntry(Protocol):
+    """Entry of a folder; that of a real one is an `os.DirEntry`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the entry."""
+        ...
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        """Return whether it is a folder."""
+        ...
+
+    def is_file(self, *, follow_symlinks: bool) -> bool:
+        """Return whether it is a regular file."""
+        ...
+
+    def is_symlink(self) -> bool:
+        """Return whether it is a link."""
+        ...
+
+    def stat(self, *, follow_symlinks: bool) -> _Sized:
+        """Return facts with the size in bytes. Raises FileNotFoundError for what was removed meanwhile."""
+        ...
+
+
+class OpenFolder(Protocol):
+    """An open folder."""
+
+    def entries(self, relative: str = ".") -> AbstractContextManager[Iterator[FolderEntry]]:
+        """Entries of the folder `relative` below this one, in any order. Raises OSError."""
+        ...
+
+
+class FileOpener(Protocol):
+    """Way from a judged place to an open file; its methods fail as those of WorkshopFolder do."""
+
+    def found(self, place: Place) -> AbstractContextManager[tuple[BinaryIO, str]]:
+        """The regular file at `place`, open for reading bytes, and its path below the workshop, links followed."""
+        ...
+
+    def size(self, place: Place) -> int:
+        """Return the size in bytes of the regular file at `place`."""
+        ...
+
+    def folder(self, place: Place) -> AbstractContextManager[OpenFolder]:
+        """The folder at `place`."""
+        ...
+
 
 MAX_LINKS = 40
 """Most links in one path; the kernel gives up after as many, too."""

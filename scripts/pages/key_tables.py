@@ -29,7 +29,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
-from llm_do_temporal.policy.kinds.entries import AllowEntry
+from llm_do_temporal.policy.kinds.kind import AllowEntry
 from llm_do_temporal.policy.models import ModelAlias
 from llm_do_temporal.policy.notifications import NotifyTarget
 from llm_do_temporal.policy.queues import ProviderKeys

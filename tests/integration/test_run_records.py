@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from llm_do_temporal.client.record.tracks import Tracks
+from llm_do_temporal.client.record.results import Tracks
 from llm_do_temporal.client.views.tree import list_tree
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs

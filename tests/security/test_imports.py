@@ -16,8 +16,7 @@ import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.protection import protection_of
-from llm_do_temporal.definitions.registry.generated import draft_worker
-from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.registry.registry import Registry, draft_worker
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import DraftWorkerInput

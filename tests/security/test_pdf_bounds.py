@@ -19,7 +19,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from llm_do_temporal.activities.models.attachments import MAX_ATTACHED_CHARS, flaw_of_pdf, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
-from llm_do_temporal.offline.seen import SeenRequest
+from llm_do_temporal.offline.script_model import SeenRequest
 from llm_do_temporal.pdf import reader as pdf_reading
 from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder

@@ -19,8 +19,8 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.models.answer_bounds import MAX_STREAM_BYTES, final_when_too_large
 from llm_do_temporal.activities.models.builder import NamedModel, build_model
+from llm_do_temporal.activities.models.failures import MAX_STREAM_BYTES, final_when_too_large
 from llm_do_temporal.activities.models.usage import priced
 from llm_do_temporal.errors import RunFailed
 from llm_do_temporal.policy.models import ModelAlias, serving_id

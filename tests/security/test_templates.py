@@ -10,8 +10,7 @@ import yaml
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.protection import protection_of
-from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.registry.templates import load_template
+from llm_do_temporal.definitions.registry.registry import Registry, load_template
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import LoadedTemplate

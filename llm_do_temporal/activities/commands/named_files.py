@@ -27,8 +27,7 @@ from llm_do_temporal.sandbox.bubblewrap import TOP
 from llm_do_temporal.sandbox.changes import check_as_shown, see_file
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
-from llm_do_temporal.sandbox.openers import FileOpener
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.safe_open import FileOpener, WorkshopFolder
 from llm_do_temporal.storage.blobs import BlobStore
 
 MAX_NAMED = 1000

@@ -35,7 +35,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
-from llm_do_temporal.activities.models.answer_bounds import bounded_model
+from llm_do_temporal.activities.models.failures import bounded_model
 from llm_do_temporal.activities.models.openai_requests import for_templates, skip_transform, with_whole_schemas
 from llm_do_temporal.activities.models.plays import play_model
 from llm_do_temporal.activities.runtime.failures import as_failure

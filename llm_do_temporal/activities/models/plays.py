@@ -15,13 +15,11 @@ from pydantic_ai.messages import ModelResponsePart
 from pydantic_ai.models import Model
 
 from llm_do_temporal.activities.runtime.threads import contained, in_own_thread
-from llm_do_temporal.definitions.tools.authors_code import authors_code
+from llm_do_temporal.definitions.tools.authors_code import authors_code, importable
 from llm_do_temporal.definitions.tools.plays import load_play
-from llm_do_temporal.definitions.tools.python_sources import importable
 from llm_do_temporal.errors import DefinitionError, ModelFailed
 from llm_do_temporal.offline.play import Play, perform
-from llm_do_temporal.offline.script_model import ScriptModel
-from llm_do_temporal.offline.seen import SeenRequest
+from llm_do_temporal.offline.script_model import ScriptModel, SeenRequest
 from llm_do_temporal.pdf.reader import leashed
 
 PLAY_SECONDS = 120

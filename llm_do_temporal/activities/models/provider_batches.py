@@ -32,7 +32,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.activities.models.answer_bounds import many_answers
+from llm_do_temporal.activities.models.failures import many_answers
 from llm_do_temporal.messages.batches import lines_of
 from llm_do_temporal.messages.conversation import BatchedTurn
 

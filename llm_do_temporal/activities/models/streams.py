@@ -33,9 +33,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_core import from_json
 from temporalio import activity
 
-from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import NO_REASON, whole_value
 from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.failures import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.messages.conversation import LiveText
 from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys

@@ -26,7 +26,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
 from llm_do_temporal.activities.models.answers import (
     call_ids,
     storable,
@@ -39,7 +38,13 @@ from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blo
 from llm_do_temporal.activities.models.batched_turns import BatchedTurns, BatchTimes, told_before
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest, keyed, reused
-from llm_do_temporal.activities.models.failures import key_failure, model_failure, quoted, unusable_when_unread
+from llm_do_temporal.activities.models.failures import (
+    final_when_too_large,
+    key_failure,
+    model_failure,
+    quoted,
+    unusable_when_unread,
+)
 from llm_do_temporal.activities.models.requests import prepared, with_asked, with_own_keys
 from llm_do_temporal.activities.models.streams import Asked, ask, has_end
 from llm_do_temporal.activities.models.usage import counted, marked, priced

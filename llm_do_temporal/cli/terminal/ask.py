@@ -38,7 +38,7 @@ from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
+from llm_do_temporal.policy.kinds.kind import DEFAULT_TIMES, KindGrant
 from llm_do_temporal.ui.content.forms import editable_yaml, read_arguments
 
 _MENU_LINES = 3

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.definitions.python_syntax import parse_python
-from llm_do_temporal.definitions.tools.python_sources import PythonFile
+from llm_do_temporal.definitions.tools.authors_code import PythonFile
 from llm_do_temporal.definitions.tools.python_tools import load_callable, read_source
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
 from llm_do_temporal.errors import DefinitionError

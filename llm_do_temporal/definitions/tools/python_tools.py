@@ -18,16 +18,17 @@ from typing import Any, cast
 
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.python_syntax import parse_python
-from llm_do_temporal.definitions.tools.authors_code import authors_code, load_python
-from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
-from llm_do_temporal.definitions.tools.python_sources import (
+from llm_do_temporal.definitions.tools.authors_code import (
     PythonFile,
+    authors_code,
     digest_with_imports,
     forget_changed,
     importable,
     imported_files,
+    load_python,
     read_python,
 )
+from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
 from llm_do_temporal.definitions.workers.places import (
     PACKAGE_PREFIX,
     SHIPPED,

@@ -8,7 +8,7 @@ import sys
 from typing import TextIO
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.pipes import begin_pipes, check_packages
+from llm_do_temporal.cli.text import begin_pipes, check_packages
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.signals import leave_when_told
 

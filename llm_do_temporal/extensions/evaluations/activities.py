@@ -24,8 +24,8 @@ from llm_do_temporal.activities.python_tools import without_host_folders
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import contained, in_own_thread, is_interruption
 from llm_do_temporal.callers import run_in_thread
+from llm_do_temporal.definitions.tools.authors_code import importable
 from llm_do_temporal.definitions.tools.python_functions import describe_exception
-from llm_do_temporal.definitions.tools.python_sources import importable
 from llm_do_temporal.definitions.tools.python_tools import load_callable
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.extensions.evaluations.files import evaluator_source

@@ -17,7 +17,7 @@ from pydantic import Field
 from llm_do_temporal.definitions.keys.toolsets import Text
 from llm_do_temporal.definitions.protection import check_protected
 from llm_do_temporal.definitions.schemas.published import Schema, explain
-from llm_do_temporal.definitions.tools.python_sources import PythonFile
+from llm_do_temporal.definitions.tools.authors_code import PythonFile
 from llm_do_temporal.definitions.tools.python_tools import read_source
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, is_ignored
 from llm_do_temporal.definitions.yaml.documents import (

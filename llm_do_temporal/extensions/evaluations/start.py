@@ -21,8 +21,8 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.start import LocalWorker, load_local_worker
 from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.tools.authors_code import digest_with_imports, imported_files
 from llm_do_temporal.definitions.tools.plays import read_play
-from llm_do_temporal.definitions.tools.python_sources import digest_with_imports, imported_files
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
 from llm_do_temporal.errors import DefinitionError, EffectFailed, KeyMismatch, ModelRefusal, UnknownHere, UsageError
 from llm_do_temporal.extensions.evaluations.client import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.cli.pipes import begin_pipes, check_packages
+from llm_do_temporal.cli.text import begin_pipes, check_packages
 from llm_do_temporal.signals import leave_when_told
 
 

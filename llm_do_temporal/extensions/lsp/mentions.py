@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_do_temporal.definitions.registry.templates import named_templates
+from llm_do_temporal.definitions.registry.registry import named_templates
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, known_names, named_worker, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
 from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.pipes import begin_pipes, check_packages
-from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.text import begin_pipes, check_packages, say
 from llm_do_temporal.environment import TOKEN_VARIABLE
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.signals import leave_when_told, stop_when_told

@@ -26,8 +26,7 @@ from llm_do_temporal.extensions.rules.policy.lessons import (
 )
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, decide
 from llm_do_temporal.policy.delegation import is_template
-from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
-from llm_do_temporal.policy.kinds.kind import AskedCall, argv_of, callee_of, place_of
+from llm_do_temporal.policy.kinds.kind import AllowEntry, AskedCall, argv_of, callee_of, covering, place_of
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 

@@ -28,7 +28,7 @@ from llm_do_temporal.extensions.rules.policy.verdicts import (
     lacks_places,
 )
 from llm_do_temporal.messages.base import Strict
-from llm_do_temporal.policy.kinds.entries import AllowEntry
+from llm_do_temporal.policy.kinds.kind import AllowEntry
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 MAX_POLICY_BYTES = 1_000_000

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.pipes import check_packages
-from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.text import check_packages, say
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.signals import leave_when_told, stop_when_told
 

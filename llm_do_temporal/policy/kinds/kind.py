@@ -3,25 +3,36 @@
 A kind has one of four shapes: files of one tool (`tool` with `path` or `below`), commands (`command`), calls of a
 worker (`worker`), or one call exactly (`tool` with `args`). It covers a call by what the call really is: where its
 file lies once links are followed, and the words that would be run. Facts that nobody looked up cover nothing.
+
+A kind is derived from a call for a person or a rule, the narrowest first. Never free are folders, programs, words that
+may be names of tasks or hosts, options, scripts and whatever `programs` knows to be dangerous. A grant is what a person
+agrees to beyond one call, for one run: calls of a kind in the same circumstances, with no further capability, under the
+same people, from the same real folder, and for a command with the files that its own words name as they were.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast
+from urllib.parse import unquote
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from llm_do_temporal.errors import SandboxRefusal, ShellRefusal
+from llm_do_temporal.policy.budget import Dimension, Duration, described
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.protection import PATH_TOOLS, defines
-from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate, normalise
+from llm_do_temporal.policy.files.sandbox import Mount, Place, Tree, join, locate, locate_all, normalise
 from llm_do_temporal.policy.identity import SeenFile, real_place
-from llm_do_temporal.policy.programs import refused_command, refused_freedom
-from llm_do_temporal.policy.shell import WITHOUT_ISOLATION, split_command
+from llm_do_temporal.policy.programs import may_free_file, numbers_in, refused_command, refused_freedom
+from llm_do_temporal.policy.shell import LISTED, WITHOUT_ISOLATION, split_command
 from llm_do_temporal.policy.values import ALWAYS_ASKS, CapabilityUse, Value, canonical
 
 NEVER_COVERED = ALWAYS_ASKS | {
@@ -450,3 +461,392 @@ class CallKind(Value):
         code = {use.payload.get("sha256") for use in call.uses}
         is_plain = call.tool == self.tool and named and not call.files and not call.attachments
         return is_plain and code == {self.sha256} and canonical(call.args) == canonical(self.args)
+
+
+_ANY_TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))
+_NO_DIGEST = "0" * 64
+
+
+class FailedExample(NamedTuple):
+    """Example that an entry does not keep: its key, its number from 0, and its text."""
+
+    key: str
+    number: int
+    text: str
+
+
+class AllowEntry(CallKind):
+    """Entry of `approvals: allow:`."""
+
+    why: str = ""
+    match: tuple[str, ...] = ()
+    """Examples that the entry covers: paths, command lines, names of workers, or arguments as JSON."""
+    not_match: tuple[str, ...] = ()
+    """Examples that it does not cover."""
+
+    @property
+    def kind(self) -> CallKind:
+        """The kind without reason and examples."""
+        return CallKind(**self.as_mapping())
+
+    def pinned(self) -> AllowEntry:
+        """Return the entry as runs take it along: without its examples."""
+        return AllowEntry(**self.as_mapping(), why=self.why)
+
+    def failed_examples(self, tree: Tree = _ANY_TREE) -> Iterator[FailedExample]:
+        """Yield the examples that the entry does not keep, in a tree of these files; no file in it is a link."""
+        for key, examples, expected in (("match", self.match, True), ("not_match", self.not_match, False)):
+            for number, text in enumerate(examples):
+                call = _example(self, text, tree if tree.mounts else _ANY_TREE)
+                if call is not None and self.callers:
+                    call = call.model_copy(update={"worker": self.callers[0]})
+                if (call is not None and self.covers(call)) is not expected:
+                    yield FailedExample(key, number, text)
+
+
+def covering(entries: Iterable[AllowEntry], call: AskedCall) -> tuple[int, AllowEntry] | None:
+    """Return the first entry that covers the call, with its number from 1; None where none does."""
+    return next(((number, entry) for number, entry in enumerate(entries, 1) if entry.covers(call)), None)
+
+
+def may_cover(entries: Iterable[AllowEntry], call: AskedCall) -> bool:
+    """Return whether an entry would cover the call, if its files are where their paths say."""
+    return any(entry.fits(call) for entry in entries)
+
+
+def _example(kind: CallKind, text: str, tree: Tree) -> AskedCall | None:
+    """Return the call that an example stands for; None for a text that no such call can have."""
+    match kind.shape:
+        case "command":
+            return _command(text, tree)
+        case "callee":
+            return _callee(text, tree)
+        case "exact":
+            return _exact(kind, text)
+        case _:
+            return _file_call(kind.tool or "", text, tree)
+
+
+def _file_call(tool: str, path: str, tree: Tree) -> AskedCall | None:
+    try:
+        place = locate(tree, path)
+    except SandboxRefusal:
+        return None
+    use = CapabilityUse(name="sandbox.read" if tool == "read_file" else "sandbox.write", payload={"path": place.path})
+    seen = SeenFile(path=place.path, place=join(place.mount.root, place.relative))
+    return AskedCall(tool=tool, args={"path": path}, uses=(use,), tree=tree, files=(seen,))
+
+
+def _command(line: str, tree: Tree) -> AskedCall | None:
+    try:
+        argv = split_command(line)
+    except ShellRefusal:
+        return None
+    use = CapabilityUse(name=LISTED, payload={"argv": list(argv), "cwd": "/"})
+    return AskedCall(tool="shell", args={"command": line}, uses=(use,), tree=tree)
+
+
+def _callee(text: str, tree: Tree) -> AskedCall | None:
+    worker, *paths = text.split() or [""]
+    attachments: list[Attachment] = []
+    for path in paths:
+        try:
+            place = locate(tree, path)
+        except SandboxRefusal:
+            return None
+        real = join(place.mount.root, place.relative)
+        shown = Attachment(path=place.path, sha256=_NO_DIGEST, bytes=1, media_type="text/plain", place=real)
+        attachments.append(shown)
+    use = CapabilityUse(name="worker.call", payload={"worker": worker})
+    return AskedCall(tool=worker, args={}, uses=(use,), tree=tree, attachments=tuple(attachments))
+
+
+def _exact(kind: CallKind, text: str) -> AskedCall | None:
+    try:
+        args = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(args, dict):
+        return None
+    given = cast("dict[str, Any]", args)
+    payload: dict[str, Any] = {"tool": kind.tool} | ({} if kind.sha256 is None else {"sha256": kind.sha256})
+    return AskedCall(tool=kind.tool or "", args=given, uses=(CapabilityUse(name="python.call", payload=payload),))
+
+
+DEFAULT_TIMES = 20
+DEFAULT_SECONDS = 3600
+MOST_TIMES = 1000
+
+
+class KindGrant(Value):
+    """Agreement of a person to further calls of a kind, for the rest of a run."""
+
+    kind: CallKind
+    times: int = Field(default=DEFAULT_TIMES, ge=1, le=MOST_TIMES)
+    """Number of further calls."""
+    seconds: Duration = DEFAULT_SECONDS
+    """Seconds from the decision during which they may be made."""
+
+    @property
+    def words(self) -> str:
+        """The grant in words."""
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"{self.kind.sentence}, {times} more, for {described(Dimension.TIME, Decimal(self.seconds))}"
+
+
+class GrantedKind(Value):
+    """Kind that was granted, and the circumstances of the call that it was granted on."""
+
+    kind: CallKind
+    times: int
+    seconds: int
+    names: tuple[str, ...]
+    """Capabilities of that call; a covered call has no other."""
+    places: tuple[str, ...]
+    """Real folders, or file, relative to the workshop, that the kind's path stands for; empty where it has none."""
+    surroundings: str
+    held: tuple[SeenFile, ...]
+    """Files that a command names by words that are not free."""
+    whom: tuple[Any, ...]
+    """People who had to agree."""
+
+    @classmethod
+    def of(cls, grant: KindGrant, call: AskedCall, whom: tuple[Any, ...]) -> GrantedKind:
+        """Return the kind as it is granted on this call, to which these people had to agree."""
+        return cls(
+            kind=grant.kind,
+            times=grant.times,
+            seconds=grant.seconds,
+            names=tuple(sorted(call.names)),
+            places=_real_places(grant.kind, call),
+            surroundings=call.surroundings,
+            held=_held(grant.kind, call),
+            whom=whom,
+        )
+
+    def covers(self, call: AskedCall, whom: tuple[Any, ...]) -> bool:
+        """Return whether the call, to which these people would have to agree, is covered."""
+        return (
+            self.kind.covers(call)
+            and call.names <= set(self.names)
+            and self.whom == whom
+            and self.surroundings == call.surroundings
+            and self.places == _real_places(self.kind, call)
+            and self.held == _held(self.kind, call)
+        )
+
+
+def _real_places(kind: CallKind, call: AskedCall) -> tuple[str, ...]:
+    folder = kind.path or kind.below or kind.folder or kind.attachments
+    if folder is None:
+        return ()
+    try:
+        _, places = locate_all(call.tree, folder)
+    except SandboxRefusal:
+        return ()
+    return tuple(sorted(join(place.mount.root, place.relative) for place in places))
+
+
+def _held(kind: CallKind, call: AskedCall) -> tuple[SeenFile, ...]:
+    """Return the files of a command but those that its free word alone names."""
+    if kind.command is None:
+        return ()
+    argv = argv_of(call) or ()
+    word = free_word(kind.command, argv)
+    named = None if word is None else _path_of(word, call)
+    fixed = [one for number, one in enumerate(argv) if number != form_of(kind.command).free]
+    kept = (
+        one
+        for one in call.files
+        # A program makes a file of a word without suffix, too.
+        if named not in (one.path, one.path.rpartition(".")[0]) or _is_named(one.path, fixed)
+    )
+    return tuple(sorted(kept, key=lambda one: one.path))
+
+
+def _is_named(path: str, words: Iterable[str]) -> bool:
+    """Return whether the last part of a path stands in one of these words, however it is spelled."""
+    whole = PurePosixPath(path)
+    return any(whole.name in word or whole.stem == PurePosixPath(word).name for word in map(unquote, words))
+
+
+def _path_of(word: str, call: AskedCall) -> str | None:
+    try:
+        return locate(call.tree, f"{call.uses[0].payload.get('cwd')}/{word}").path
+    except SandboxRefusal:
+        return None
+
+
+MAX_OFFERED = 8
+_MAX_ARGS_CHARS = 2_000
+"""Longest arguments that a rule repeats word by word: nobody would read more in a workshop's file."""
+
+
+@dataclass(frozen=True)
+class Generalisation:
+    """Kind that covers a call."""
+
+    kind: CallKind
+    freed: tuple[str, ...] = ()
+    """Values that the call has for each part that the kind leaves free."""
+    breadth: int = 0
+    """Number of steps from the call itself to the kind."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Keys of a kind that may be one."""
+
+    keys: dict[str, Any]
+    freed: tuple[str, ...] = ()
+    breadth: int = 0
+
+
+def kinds_of(call: AskedCall) -> tuple[CallKind, ...]:
+    """Return the kinds that cover the call, at most MAX_OFFERED, the most specific first; none for a call that is
+    always asked about by itself."""
+    return tuple(one.kind for one in _covering(call, _offers(call)))[:MAX_OFFERED]
+
+
+def generalisations(call: AskedCall) -> tuple[Generalisation, ...]:
+    """Return the kinds that a rule learned from the call may have, the narrowest first; none for a call that is
+    always asked about by itself.
+
+    Each step frees something: a number, or the name of a file in one folder with one suffix.
+    """
+    return tuple(_covering(call, _steps(call)))
+
+
+def paths_of(call: AskedCall) -> list[str]:
+    """Return the virtual paths of the files that a call is about: its own, or those that it hands over or names."""
+    place = place_of(call)
+    if place is not None:
+        return [place.path]
+    return [one.path for one in (*call.attachments, *call.files)]
+
+
+def _covering(call: AskedCall, steps: Iterable[_Step]) -> Iterable[Generalisation]:
+    """Return the kinds with these keys that cover the call, each once."""
+    found: dict[str, Generalisation] = {}
+    for step in steps:
+        try:
+            kind = CallKind.model_validate(step.keys)
+        except ValidationError:
+            continue
+        if kind.key not in found and kind.covers(call):
+            found[kind.key] = Generalisation(kind, step.freed, step.breadth)
+    return found.values()
+
+
+def _exactly(call: AskedCall) -> _Step:
+    codes = {use.payload.get("sha256") for use in call.uses}
+    return _Step({"tool": call.tool, "args": call.args, "sha256": codes.pop() if len(codes) == 1 else None})
+
+
+def _offers(call: AskedCall) -> Iterator[_Step]:
+    place, argv, callee = place_of(call), argv_of(call), callee_of(call)
+    if place is not None:
+        yield _Step({"tool": call.tool, "path": place.path})
+        path = PurePosixPath(place.path)
+        for folder in _folders(path):
+            if path.suffix:
+                yield _Step({"tool": call.tool, "below": folder, "suffix": path.suffix})
+            yield _Step({"tool": call.tool, "below": folder})
+    elif argv is not None:
+        yield from _offers_of_command(argv, call)
+    elif callee is not None:
+        yield from _offers_of_callee(callee, call)
+    else:
+        yield _exactly(call)
+
+
+def _offers_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
+    yield _Step({"command": shlex.join(argv)})
+    names = {one.path.rpartition("/")[2] for one in call.files}
+    for number in reversed(range(1, len(argv))):
+        word = argv[number]
+        if fits_word("{number}", word):
+            free = "{number}"
+        elif "/" in word or word in names:
+            free = "{path}"
+        elif number > 1:
+            free = "{name}"
+        else:
+            continue  # the first word is a subcommand more often than a name
+        yield _Step({"command": _with_free(argv, number, free)})
+
+
+def _offers_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
+    places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
+    if not places:
+        yield _Step({"worker": callee})
+    elif None not in places:
+        paths = [PurePosixPath(place.path) for place in places if place is not None]
+        for folder in _folders(paths[0]):
+            if all(path.is_relative_to(folder) for path in paths):
+                yield _Step({"worker": callee, "attachments": folder})
+
+
+def _folders(path: PurePosixPath) -> list[str]:
+    """Return the folders around a path, the nearest first, without the top: below it lies everything."""
+    return [str(folder) for folder in path.parents if str(folder) != "/"]
+
+
+def _steps(call: AskedCall) -> Iterator[_Step]:
+    place, argv, callee = place_of(call), argv_of(call), callee_of(call)
+    if place is not None:
+        yield _Step({"tool": call.tool, "path": place.path})
+        if (where := _in_folder(place.path)) is not None:
+            yield _Step({"tool": call.tool, **where}, (place.path,), 1)
+    elif argv is not None:
+        yield from _steps_of_command(argv, call)
+    elif callee is not None:
+        yield from _steps_of_callee(callee, call)
+    elif len(canonical(call.args)) <= _MAX_ARGS_CHARS:
+        yield _exactly(call)
+
+
+def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
+    yield _Step({"command": shlex.join(argv)})
+    numbers = numbers_in(argv) or ()
+    for number in range(1, len(argv)):
+        word = argv[number]
+        if fits_word("{number}", word):
+            if number in numbers:
+                yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
+            continue
+        # A bare word may be the name of a task, a branch or a target: only what is surely a file's is freed.
+        place = _place_of_word(call, word) if fits_word("{path}", word) else None
+        if place is None or ("/" not in word and all(file.path != place.path for file in call.files)):
+            continue
+        where = _in_folder(place.path)
+        if where is not None and may_free_file(argv, where["suffix"]):
+            yield _Step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
+
+
+def _place_of_word(call: AskedCall, word: str) -> Place | None:
+    """Return the place that a word of a command names, as seen from the command's folder; None as in `place_in`."""
+    return place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{word}")
+
+
+def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
+    # The entry covers every task, so it takes different ones, as it takes different files.
+    task = canonical({name: value for name, value in call.args.items() if name != "attachments"})
+    places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
+    if not places:
+        yield _Step({"worker": callee}, (task,), 1)
+    elif len(places) == 1 and places[0] is not None and (where := _in_folder(places[0].path)) is not None:
+        yield _Step({"worker": callee, **where}, (places[0].path, task), 1)
+
+
+def _in_folder(path: str) -> dict[str, str] | None:
+    """Return the keys of files like this one: in its folder, with its suffix; None for a name without a suffix, at the
+    top of the tree, where everything lies, and in a hidden folder, where programs are configured (`.github`)."""
+    pure = PurePosixPath(path)
+    if not pure.suffix or str(pure.parent) == "/" or is_hidden(pure.parent):
+        return None
+    return {"folder": str(pure.parent), "suffix": pure.suffix}
+
+
+def _with_free(argv: tuple[str, ...], number: int, free: str) -> str:
+    return " ".join(free if at == number else shlex.quote(word) for at, word in enumerate(argv))

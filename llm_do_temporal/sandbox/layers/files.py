@@ -34,9 +34,9 @@ from llm_do_temporal.policy.layers.paths import above, below, checked_path
 from llm_do_temporal.policy.layers.view import LayerDraft, LayerView
 from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, WorkshopFiles, old_of
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
-from llm_do_temporal.sandbox.openers import FolderEntry
 from llm_do_temporal.sandbox.os_errors import is_passing, naming
 from llm_do_temporal.sandbox.safe_open import (
+    FolderEntry,
     OpenBelow,
     best_way_to_open,
     check_regular,

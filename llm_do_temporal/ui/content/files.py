@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.client.record.facts import RunFacts, WrittenFile, last_written
-from llm_do_temporal.client.record.tracks import Track
+from llm_do_temporal.client.record.results import Track
 from llm_do_temporal.pdf.reader import PdfFailure, pdf_pages
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.ui.content.documents import ReadText

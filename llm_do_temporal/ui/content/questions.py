@@ -18,7 +18,7 @@ from llm_do_temporal.client import LlmDoClient, OfferedKind, Question, offered_k
 from llm_do_temporal.client.question_document import document_of
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
-from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES, KindGrant
+from llm_do_temporal.policy.kinds.kind import DEFAULT_TIMES, KindGrant
 
 SPANS = {"10m": "10 minutes", "1h": "1 hour", "8h": "8 hours", "3d": "3 days"}
 """Times to choose from, with their words."""

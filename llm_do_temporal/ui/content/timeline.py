@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from llm_do_temporal.client.record.tracks import Period, PeriodKind, Track
+from llm_do_temporal.client.record.results import Period, PeriodKind, Track
 from llm_do_temporal.client.views.tree import Branch
 
 BarKind = Literal["turn", "call", "wait", "whole", "earlier"]

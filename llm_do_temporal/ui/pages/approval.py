@@ -23,7 +23,7 @@ from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
-from llm_do_temporal.policy.kinds.entries import DEFAULT_TIMES
+from llm_do_temporal.policy.kinds.kind import DEFAULT_TIMES
 from llm_do_temporal.ui.content.files import shown_attachments
 from llm_do_temporal.ui.content.forms import (
     Field,

@@ -21,8 +21,7 @@ from temporalio.client import Client
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.record.results import BOM, read_results, results_csv
-from llm_do_temporal.client.record.tracks import Track, Tracks
+from llm_do_temporal.client.record.results import BOM, Track, Tracks, read_results, results_csv
 from llm_do_temporal.client.views.pending_work import read_tail
 from llm_do_temporal.client.views.run_list import RunSummary, read_run, read_spent
 from llm_do_temporal.client.views.transcripts import Entry, Page, read_newest, read_on, read_page, read_part_with

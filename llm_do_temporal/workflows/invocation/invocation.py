@@ -54,11 +54,9 @@ from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
 from llm_do_temporal.workflows.tools.gate import Gate, for_model
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool
 from llm_do_temporal.workflows.tools.parts import PartHost, parts_of
-from llm_do_temporal.workflows.tools.python import Functions, python_tools
+from llm_do_temporal.workflows.tools.python import Errands, Functions, ToolDispatch, python_tools
 from llm_do_temporal.workflows.tools.reuse.calls import CallRecord
 from llm_do_temporal.workflows.tools.shell import shell_tools
-from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
-from llm_do_temporal.workflows.tools.worker_calls import Errands
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))

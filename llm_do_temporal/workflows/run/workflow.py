@@ -11,8 +11,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.entry import entry_invocation
-    from llm_do_temporal.desk.state import archived
-    from llm_do_temporal.desk.waits import waits_of
+    from llm_do_temporal.desk.state import archived, waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
     from llm_do_temporal.messages.activities import LOAD_RUN, READ_INPUTS
     from llm_do_temporal.messages.approvals import (

@@ -28,7 +28,7 @@ from llm_do_temporal.policy.models import models_of, serving_id
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.worker_calls import Errands
+from llm_do_temporal.workflows.tools.python import Errands
 
 CALL_TIMEOUT = timedelta(minutes=10)
 """Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes.

@@ -23,7 +23,7 @@ from llm_do_temporal.client import OfferedKind, Question, offered_kinds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Grant, Verdict
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
-from llm_do_temporal.policy.kinds.entries import KindGrant
+from llm_do_temporal.policy.kinds.kind import KindGrant
 from tests.support.workflow.desk_questions import NOON, write
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.record.facts import RunFacts, Story
-from llm_do_temporal.client.record.tracks import TrackPart, track_of
+from llm_do_temporal.client.record.results import TrackPart, track_of
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from tests.support.runs.histories import read_history
 

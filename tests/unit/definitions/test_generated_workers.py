@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.registry.generated import MAX_DEFINITION_BYTES, draft_worker
+from llm_do_temporal.definitions.registry.registry import MAX_DEFINITION_BYTES, draft_worker
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
 from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft

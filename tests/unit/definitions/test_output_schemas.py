@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.registry.classes import check_output
+from llm_do_temporal.definitions.registry.registry import check_output
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.base import Json
 from tests.support.workshops.workshop_folder import WorkshopFolder

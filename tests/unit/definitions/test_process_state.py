@@ -23,8 +23,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions.tools.authors_code import ProcessState
-from llm_do_temporal.definitions.tools.python_sources import importable
+from llm_do_temporal.definitions.tools.authors_code import ProcessState, importable
 
 
 def umask() -> int:

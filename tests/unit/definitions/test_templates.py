@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions.registry.templates import load_started, load_template
+from llm_do_temporal.definitions.registry.registry import load_started, load_template
 from llm_do_temporal.errors import DefinitionError, EffectFailed, UsageError
 from llm_do_temporal.messages.delegation import LoadedTemplate
 from llm_do_temporal.messages.runs import StartRunInput

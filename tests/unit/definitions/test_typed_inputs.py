@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.registry.classes import build_input
+from llm_do_temporal.definitions.registry.registry import build_input
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.delegation import BuiltInput
 from tests.support.workshops.workshop_folder import WorkshopFolder

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.desk import state as desk
-from llm_do_temporal.desk.waits import waits_of
+from llm_do_temporal.desk.state import waits_of
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState
 from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, withdrawn, write

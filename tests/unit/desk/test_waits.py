@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
-from llm_do_temporal.desk.state import archived
-from llm_do_temporal.desk.waits import waits_of
+from llm_do_temporal.desk.state import archived, waits_of
 from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Verdict
 from llm_do_temporal.messages.budget import Waits
 from tests.support.workflow.desk_questions import NOON, request

@@ -10,9 +10,7 @@ from pydantic import ValidationError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.entries import AllowEntry, KindGrant, covering, may_cover
-from llm_do_temporal.policy.kinds.generalisations import kinds_of
-from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind
+from llm_do_temporal.policy.kinds.kind import AllowEntry, AskedCall, CallKind, KindGrant, covering, kinds_of, may_cover
 from llm_do_temporal.policy.shell import WITHOUT_ISOLATION
 from llm_do_temporal.policy.values import CapabilityUse
 

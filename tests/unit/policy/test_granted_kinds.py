@@ -9,8 +9,7 @@ import pytest
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms, allowed_by, decide
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.entries import GrantedKind, KindGrant
-from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind
+from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind, GrantedKind, KindGrant
 from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.people.asked_calls import command, delegation, python, write
 

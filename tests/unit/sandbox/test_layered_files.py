@@ -31,8 +31,7 @@ from llm_do_temporal.sandbox.changes import MAX_HASHED_BYTES, see_file
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
 from llm_do_temporal.sandbox.listing import list_tree
-from llm_do_temporal.sandbox.openers import FileOpener
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.safe_open import FileOpener, WorkshopFolder
 from tests.support.workshops.file_tree import WHOLE, assert_failed, assert_refused
 from tests.support.workshops.layer_programs import LayerPlay, in_folder, random_program, random_tree
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, seen

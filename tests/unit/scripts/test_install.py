@@ -88,7 +88,7 @@ def test_a_wheel_says_that_it_has_types(tmp_path: Path) -> None:
     assert {"llm_do_temporal/py.typed", "worker_service/py.typed"} <= names
     example = "llm_do_temporal/shipped/examples/pitch-decks"
     assert {name for name in names if name.startswith(example)} == {f"{example}/{name}" for name in EXAMPLE_FILES}
-    models = {"__init__.py", "plain.py", "play.py", "schema_fit.py", "script_model.py", "seen.py"}
+    models = {"__init__.py", "plain.py", "play.py", "schema_fit.py", "script_model.py"}
     offline = "llm_do_temporal/offline/"
     assert {name.removeprefix(offline) for name in names if name.startswith(offline)} == models, "no plays of examples"
     assert {name.split("/")[0] for name in names} == {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from llm_do_temporal.client.record.tracks import Period, PeriodKind, Track
+from llm_do_temporal.client.record.results import Period, PeriodKind, Track
 from llm_do_temporal.client.views.tree import Branch
 from llm_do_temporal.ui.content.timeline import MAX_ROWS, Window, axis_of, lane_of, seconds_words, window_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError
 
-from llm_do_temporal.workflows.runtime.restrictions import Restrictions
+from llm_do_temporal.workflows.tools.python import Restrictions
 from tests.support.patience import PATIENCE_SECONDS
 
 FORBIDDEN = [

@@ -15,7 +15,7 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.messages.approvals import Grant
-    from llm_do_temporal.policy.kinds.entries import KindGrant
+    from llm_do_temporal.policy.kinds.kind import KindGrant
 
 
 async def grants(
@@ -105,7 +105,7 @@ async def chosen_grant(
     from pydantic import ValidationError
 
     from llm_do_temporal.client.decisions import read_kinds
-    from llm_do_temporal.policy.kinds.entries import KindGrant
+    from llm_do_temporal.policy.kinds.kind import KindGrant
 
     offers = await read_kinds(client, run, approval)
     if not 1 <= kind <= len(offers):

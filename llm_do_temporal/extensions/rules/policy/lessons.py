@@ -17,12 +17,14 @@ from typing import Literal
 
 from llm_do_temporal.extensions.rules.policy.run_files import RunnableFiles, runs_at, runs_in, runs_of, written_by
 from llm_do_temporal.policy.files.protection import PATH_TOOLS, WRITING_TOOLS
-from llm_do_temporal.policy.kinds.generalisations import Generalisation, generalisations, paths_of
 from llm_do_temporal.policy.kinds.kind import (
     AskedCall,
     CallKind,
+    Generalisation,
     argv_of,
     callee_of,
+    generalisations,
+    paths_of,
 )
 from llm_do_temporal.policy.shell import split_command
 

@@ -15,8 +15,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, allowed_by, decide
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.files.sandbox import Tree, WorkshopSandbox, join, locate
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.entries import may_cover
-from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.kinds.kind import AskedCall, may_cover
 from llm_do_temporal.policy.values import ALWAYS_ASKS, CapabilityUse, Value
 
 _ELSEWHERE = "another-place"

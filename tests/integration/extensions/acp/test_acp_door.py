@@ -13,7 +13,7 @@ from acp.helpers import audio_block, embedded_text_resource, resource_block
 from acp.schema import AcceptElicitationResponse, CancelElicitationResponse
 
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.extensions.acp.live_words import ANEW
+from llm_do_temporal.extensions.acp.session import ANEW
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.acp.acp_editor import ADA, editor
 from tests.support.providers.answers import Drop, Gate, Text

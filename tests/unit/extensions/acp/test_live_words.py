@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from llm_do_temporal.extensions.acp.live_words import ANEW, LiveWords
+from llm_do_temporal.extensions.acp.session import ANEW, LiveWords
 from llm_do_temporal.messages.conversation import LiveText
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)

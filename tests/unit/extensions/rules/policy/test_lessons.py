@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.extensions.rules.policy.lessons import LearnedKind, Lesson, Opinion, learned_kinds
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.kinds.entries import AllowEntry
-from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind
+from llm_do_temporal.policy.kinds.kind import AllowEntry, AskedCall, CallKind
 from tests.support.people.asked_calls import command, delegation, python, write
 
 DAY = date(2026, 3, 1)

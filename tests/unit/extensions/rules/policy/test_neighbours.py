@@ -16,8 +16,7 @@ from llm_do_temporal.extensions.rules.policy.neighbours import (
 )
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.kinds.entries import AllowEntry
-from llm_do_temporal.policy.kinds.kind import AskedCall
+from llm_do_temporal.policy.kinds.kind import AllowEntry, AskedCall
 from llm_do_temporal.policy.shell import ShellPolicy
 from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.extensions.rules.past_calls import COMMANDS, TREE, asked_to_run, asked_to_write
