@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.extension import service_settings
 
 PREFIX = "LLM_DO_"
 ISOLATION_VARIABLE = "LLM_DO_ISOLATION"
@@ -30,7 +31,7 @@ _NAMES = """
     UI_URL UNDO_SECONDS WORKSHOP
     BATCH_CHECK_SECONDS BATCH_WINDOW_SECONDS
     GRACEFUL_SHUTDOWN_SECONDS HEALTH_PORT LISTEN LOG_FORMAT LOG_LEVEL MAX_CACHED_WORKFLOWS
-    MAX_CONCURRENT_ACTIVITIES MAX_CONCURRENT_WORKFLOW_TASKS METRICS_PORT NEXUS_ENDPOINTS ONLY
+    MAX_CONCURRENT_ACTIVITIES MAX_CONCURRENT_WORKFLOW_TASKS METRICS_PORT ONLY
     TARGET_CPU TARGET_MEMORY VERSIONING
 """
 """Variables that every process of ours reads, then those that only the worker service reads."""
@@ -57,10 +58,11 @@ def undo_seconds(environment: Mapping[str, str]) -> int:
 
 def check_spelling(environment: Iterable[str]) -> None:
     """Raise UsageError for a variable that is nearly one of ours. Others may be a key's, or of another program."""
+    every = KNOWN | {PREFIX + name.upper() for name in service_settings()}
     for name in environment:
-        if not name.startswith(PREFIX) or _NUMBERED.sub("", name) in KNOWN:
+        if not name.startswith(PREFIX) or _NUMBERED.sub("", name) in every:
             continue
-        if meant := next((known for known in sorted(KNOWN) if _is_nearly(name, known)), None):
+        if meant := next((known for known in sorted(every) if _is_nearly(name, known)), None):
             raise UsageError(f"the variable {name} is none that is known; did you mean {meant}?")
 
 

@@ -252,6 +252,25 @@ class Extension:
         """Return its kinds of definition files, which `check`, `schema` and editors know."""
         return ()
 
+    def service_settings(self) -> Sequence[str]:
+        """Return the names of settings of the worker service that it adds: each is a list of names, empty by default.
+
+        A setting is a key of the settings file, and a variable with `LLM_DO_` before its name in capitals. The
+        variable counts for services of the embedded server as well.
+        """
+        return ()
+
+    def nexus_handlers(
+        self, client: Any, workshop: Path, queue: str, settings: Mapping[str, Sequence[str]], *, sets_attributes: bool
+    ) -> Sequence[object]:
+        """Return handlers of Nexus services, which are served where workflows are.
+
+        `client` is connected to Temporal, `workshop` the folder, `queue` the task queue on which runs are started;
+        `settings` has the added settings of the service by name. `sets_attributes` says whether the namespace knows
+        the product's search attributes.
+        """
+        return ()
+
     def folder(self, name: str) -> Path | None:
         """Return the folder with this name beside the extension; None where there is none."""
         file = sys.modules[type(self).__module__].__file__
@@ -278,6 +297,11 @@ def installed() -> tuple[Extension, ...]:
 def activity_refs() -> tuple[Any, ...]:
     """Return the ActivityRef of each activity of all capabilities."""
     return tuple(ref for extension in installed() for ref in extension.activity_refs())
+
+
+def service_settings() -> tuple[str, ...]:
+    """Return the names of the settings of the worker service that all capabilities add."""
+    return tuple(name for extension in installed() for name in extension.service_settings())
 
 
 def in_runs() -> dict[str, int]:

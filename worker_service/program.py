@@ -28,13 +28,14 @@ from llm_do_temporal.client.connections import Connection, connect, connect_embe
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.extension import installed
 from llm_do_temporal.service.build import build_worker, register_search_attributes
 from llm_do_temporal.signals import leave_to_forks, leave_when_told, outlive_others
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import Progress, health_server
 from worker_service.logs import begin_logging
 from worker_service.metrics import install_runtime, watch_pending
-from worker_service.settings import EmbeddedSettings, Settings, named_endpoints, read_settings
+from worker_service.settings import Settings, embedded_settings, read_settings
 
 _INTERRUPTED = 130
 _FLUSH_SECONDS = 5.0
@@ -86,11 +87,10 @@ def _break_off() -> NoReturn:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.embedded:
-        return EmbeddedSettings(
+        return embedded_settings(
             workshop=arguments.workshop,
             task_queue=task_queue(),
             isolation=required_isolation(),
-            nexus_endpoints=named_endpoints(),
         )
     return read_settings(
         workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
@@ -122,7 +122,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         progress.client = client = await _connected(arguments)
         registered = await register_search_attributes(client)
         stop = asyncio.Event()
-        nexus = _nexus_handlers(client, workshop, settings, registered)
+        nexus = _nexus_handlers(client, workshop, settings, sets_attributes=registered)
         chosen = replace(settings.service, nexus_handlers=nexus, note=_run_note(embedded=bool(arguments.embedded)))
         worker = build_worker(client, workshop, chosen, search_attributes=registered)
         # What is loaded by now stays until the end. A collection of garbage that looks through all of it keeps workflow
@@ -160,16 +160,14 @@ def _run_note(*, embedded: bool) -> RunNote:
     return remember_needed
 
 
-def _nexus_handlers(client: Client, workshop: Path, settings: Settings, registered: bool) -> tuple[object, ...]:
-    """Return the handlers for the endpoints that the settings name; none without any."""
-    if not settings.nexus_endpoints:
-        return ()
-    from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.doors.nexus import LlmDoHandler
-    from llm_do_temporal.doors.service import DoorService
-
-    doors = DoorService(LlmDoClient(client, task_queue=settings.task_queue), workshop)
-    return (LlmDoHandler(doors, settings.nexus_endpoints, sets_attributes=registered),)
+def _nexus_handlers(client: Client, workshop: Path, settings: Settings, *, sets_attributes: bool) -> tuple[object, ...]:
+    """Return the handlers of Nexus services that capabilities add."""
+    queue, given = settings.task_queue, settings.added
+    return tuple(
+        handler
+        for one in installed()
+        for handler in one.nexus_handlers(client, workshop, queue, given, sets_attributes=sets_attributes)
+    )
 
 
 async def _connected(arguments: argparse.Namespace) -> Client:

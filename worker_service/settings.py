@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, create_model
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -26,6 +26,7 @@ from yaml import YAMLError
 from llm_do_temporal.activities.models.batched_turns import BatchTimes
 from llm_do_temporal.environment import PREFIX, check_spelling
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.extension import service_settings
 from llm_do_temporal.messages.base import TASK_QUEUE
 from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.policy.shell import Isolation
@@ -35,11 +36,11 @@ FILE_VARIABLE = "LLM_DO_SETTINGS"
 """Variable that names the settings file."""
 DEPLOYMENT_VARIABLE = "TEMPORAL_DEPLOYMENT_NAME"
 BUILD_VARIABLE = "TEMPORAL_WORKER_BUILD_ID"
-_ENDPOINTS = f"{PREFIX}NEXUS_ENDPOINTS"
 _MOST = 100_000
 """Upper limit of counts: far more than a process can do."""
 _BEHAVIORS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
 T = TypeVar("T")
+S = TypeVar("S", bound=BaseSettings)
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Version = Annotated[str, Field(min_length=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -80,8 +81,6 @@ class Settings(BaseSettings):
     """Time to the first look at a provider's batch; the times between later ones grow."""
     isolation: Isolation = ServiceSettings.isolation
     """`required`: on a machine without isolation no command is run, whatever the workshop says."""
-    nexus_endpoints: Names = ()
-    """Nexus endpoints through which workflows of other namespaces may call workers; none: nobody may."""
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
     health_port: Port | None = None
@@ -127,6 +126,11 @@ class Settings(BaseSettings):
             deployment=self._deployment(),
         )
 
+    @property
+    def added(self) -> dict[str, tuple[str, ...]]:
+        """Settings that capabilities add, by their names."""
+        return {name: getattr(self, name, ()) for name in service_settings()}
+
     def _targets(self) -> ResourceBasedTunerConfig | None:
         both = _both_or_neither(
             (_variable("target_cpu"), self.target_cpu), (_variable("target_memory"), self.target_memory)
@@ -169,7 +173,7 @@ def read_settings(**flags: Any) -> Settings:
         raise UsageError(f"{FILE_VARIABLE} names '{file}', which is no file")
     check_spelling(os.environ)
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
+        return _extended(Settings)(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -195,6 +199,14 @@ def _variable(key: str) -> str:
     return key if key.startswith("TEMPORAL_") else f"{PREFIX}{key.upper()}"
 
 
-def named_endpoints() -> tuple[str, ...]:
-    """Return the Nexus endpoints that LLM_DO_NEXUS_ENDPOINTS names, for a service of the embedded server, too."""
-    return tuple(name for name in map(str.strip, os.environ.get(_ENDPOINTS, "").split(",")) if name)
+def embedded_settings(**given: Any) -> EmbeddedSettings:
+    """Return the settings of a service of the embedded server, with those that capabilities add, of variables."""
+    listed = {name: os.environ.get(_variable(name), "").split(",") for name in service_settings()}
+    added = {name: tuple(one.strip() for one in words if one.strip()) for name, words in listed.items()}
+    return _extended(EmbeddedSettings)(**given, **cast("dict[str, Any]", added))
+
+
+def _extended(settings: type[S]) -> type[S]:
+    """Return the class with the settings that capabilities add, each a list of names."""
+    fields = dict.fromkeys(service_settings(), (Names, ()))
+    return cast("Any", create_model)(settings.__name__, __base__=settings, **fields)

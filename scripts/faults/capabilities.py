@@ -93,11 +93,11 @@ CAPABILITIES = (
     ),
     Fault(
         "nexus-program-names-itself-as-person",
-        "llm_do_temporal/doors/nexus.py",
+        "llm_do_temporal/extensions/nexus/handler.py",
         "            check_named_person(who, given.by)\n",
         "",
         (
-            "tests/integration/test_nexus_door.py"
+            "tests/integration/extensions/nexus/test_nexus_door.py"
             "::test_no_program_names_itself_as_the_person_and_one_answer_is_about_one_call",
         ),
     ),

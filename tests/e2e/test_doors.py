@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.doors.http_door import HttpDoor
-from tests.support.doors.nexus_door import NexusDoor
 from tests.support.doors.scenario import Door, play, prepare
 from tests.support.extensions import extension_doors
 from tests.support.people.desk import Desk
 from tests.support.servers.session import is_given, new_namespace
 from tests.support.servers.temporal import temporal_server
 
-DOORS: tuple[type[Door], ...] = (HttpDoor, NexusDoor, *extension_doors())
+DOORS: tuple[type[Door], ...] = (HttpDoor, *extension_doors())
 
 
 @pytest.fixture

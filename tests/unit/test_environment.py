@@ -29,6 +29,7 @@ from worker_service.settings import BUILD_VARIABLE, DEPLOYMENT_VARIABLE, Setting
         ("MODELS", "MODEL"),
         ("HEALT_PORT", "HEALTH_PORT"),
         ("TASKQUEUE", "TASK_QUEUE"),
+        pytest.param("NEXUS_ENDPOINT", "NEXUS_ENDPOINTS", marks=pytest.mark.extension("nexus")),
     ],
 )
 def test_what_is_nearly_ours_is_an_error_for_services_and_for_all_who_look_for_keys(

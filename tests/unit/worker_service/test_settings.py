@@ -14,7 +14,7 @@ from llm_do_temporal.client.session import required_isolation
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.service.build import ServiceSettings
-from worker_service.settings import EmbeddedSettings, named_endpoints, read_settings
+from worker_service.settings import EmbeddedSettings, embedded_settings, read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +86,12 @@ def test_required_isolation_counts_for_every_service(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(("text", "endpoints"), [("", ()), ("a", ("a",)), (" a, b ,", ("a", "b"))])
+@pytest.mark.extension("nexus")
 def test_endpoints_count_for_a_service_of_the_embedded_server_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, endpoints: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("LLM_DO_NEXUS_ENDPOINTS", text)
-    assert EmbeddedSettings(workshop=tmp_path, nexus_endpoints=named_endpoints()).nexus_endpoints == endpoints
+    assert embedded_settings(workshop=tmp_path).added == {"nexus_endpoints": endpoints}
 
 
 def test_the_version_is_not_what_a_build_server_calls_its_builds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,12 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.doors.nexus import SERVICE, LlmDoHandler
 from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.extensions.nexus.handler import SERVICE, LlmDoHandler
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import scripted
-from tests.support.doors.nexus_place import make_endpoint, other_namespace
+from tests.support.extensions.nexus.nexus_place import make_endpoint, other_namespace
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 

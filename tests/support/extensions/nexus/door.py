@@ -11,11 +11,11 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from tests.support.doors.nexus_place import make_endpoint, other_namespace
 from tests.support.doors.scenario import DECK, PROMPT, Door, Ended
+from tests.support.extensions.nexus.nexus_place import make_endpoint, other_namespace
 from tests.support.people.desk import Desk
 
-EXAMPLE = Path(__file__).parents[3] / "docs/examples/nexus_caller.py"
+EXAMPLE = Path(__file__).parents[4] / "docs/examples/nexus_caller.py"
 ENDPOINT = "llm-do"
 QUEUE = "their-queue"
 NAME = "monday"
@@ -84,3 +84,6 @@ class NexusDoor(Door):
 
     async def _result(self) -> dict[str, Any]:
         return await (await self._client()).get_workflow_handle("calls").result()
+
+
+DOORS = (NexusDoor,)
