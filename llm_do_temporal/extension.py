@@ -235,6 +235,25 @@ class Extension:
         """
         return {}
 
+    def run_loader(self, host: Any) -> Callable[[Any, Any, Any], Any] | None:
+        """Return the function that may load a run which has a part of it; `host` is the ServiceHost of the service.
+
+        It is given the StartRunInput, the part and a RunLoad, and returns a LoadedRun, or None.
+        """
+        return None
+
+    def known_turn(self, host: Any) -> Callable[[Any, str], Any] | None:
+        """Return the coroutine function that looks up model turns which its part has told of.
+
+        It is given what was told and the content key of the turn, and returns a ModelResponse; None: the model is
+        asked.
+        """
+        return None
+
+    def interceptors(self, host: Any) -> Sequence[Any]:
+        """Return interceptors of the Temporal SDK, for all workflows and activities of a service."""
+        return ()
+
     def invocation_part(self) -> Callable[[Any, Any], Any] | None:
         """Return the function that makes its part in an invocation, from the InvokeWorkerInput and a PartHost.
 

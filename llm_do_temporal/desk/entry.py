@@ -55,7 +55,7 @@ def entry_invocation(run: str, start: StartRunInput, loaded: LoadedRun, *, start
         input=values,
         attachments=start.attachments,
         template=loaded.template,
-        fork=start.fork,
+        parts=start.parts,
     )
 
 

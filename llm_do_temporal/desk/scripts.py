@@ -11,6 +11,7 @@ from datetime import datetime
 
 from llm_do_temporal.desk.votes import check_change
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -19,7 +20,6 @@ from llm_do_temporal.messages.approvals import (
     RequestApprovalInput,
     Verdict,
 )
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.values import ALWAYS_ASKS
 

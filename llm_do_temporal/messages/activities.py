@@ -47,7 +47,6 @@ from llm_do_temporal.messages.effects import (
     SnapshotResult,
     WriteFileInput,
 )
-from llm_do_temporal.messages.experiments.forks import ReuseCallInput, ReusedCall
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
     ExternalCapabilities,
@@ -125,8 +124,6 @@ KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, Kept
 """Move the conversation of an invocation that is continued as new into the blob store."""
 JOIN_LAYERS = ActivityRef("join_layers", JoinLayersInput, JoinedLayers)
 """Join the changes of a child with those of its caller."""
-REUSE_CALL = ActivityRef("reuse_call", ReuseCallInput, ReusedCall)
-"""Look a call up in the record that a fork reuses, and put the changes of files that it made into the fork's layer."""
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
 """Tell a target outside of an event of a run."""
 RECORD_AT_DESK = ActivityRef("record_at_desk", DeskRecord, DeskRecord)
@@ -159,7 +156,6 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     EXTERNAL_CAPABILITIES,
     CALL_EXTERNAL_TOOL,
     JOIN_LAYERS,
-    REUSE_CALL,
 )
 """Activities that need the files of the workshop."""
 ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (

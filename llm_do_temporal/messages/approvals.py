@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.environment import MAX_UNDO_SECONDS
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import OnTimeout
 from llm_do_temporal.policy.budget import Ledger
@@ -148,7 +148,7 @@ class RequestApprovalInput(Message):
     extension: ExtensionQuestion | None = Field(default=None, exclude_if=is_none)
     """Subject of a question that a capability asks by itself; None: it is about a call of a tool, or a limit."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it is about; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it is about; see `policy.content_keys`. Empty: it has none."""
 
     @property
     def place(self) -> str:

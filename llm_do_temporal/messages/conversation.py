@@ -15,7 +15,6 @@ from pydantic import AwareDatetime, Field
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.budget import Saved, Spending, Usage
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ExternalToolListing
 from llm_do_temporal.messages.layers import LayerState
 
@@ -71,14 +70,27 @@ class ConversationPart(Message):
     """Whether the answer may be watched while it is written."""
     batched: bool = False
     """Whether the request goes through its provider's batch API, where it waits for up to a day and costs less."""
-    fork: ForkSource | None = None
-    """Record in which the turn is looked up before a model is asked; None: the run is no fork."""
-    path: str = ""
-    """Place of the invocation in the tree, for the look-up; empty where there is none."""
+    parts: dict[str, Json] = Field(default_factory=dict)
+    """Values by which capabilities know the turn before a model is asked, by the names of these."""
+
+
+class Reused(Message):
+    """Origin of a turn that was not asked of a model: in the metadata of its answer."""
+
+    run: str
+    path: str
+    turn: int
+    saved: Saved = Saved()
+    """Usage of the turn in the other run."""
+
+    @property
+    def place(self) -> str:
+        """Run, path and turn in words, like `decks-1 main turn 3`."""
+        return f"{self.run} {self.path} turn {self.turn}"
 
 
 class TurnKeys(Message):
-    """Content keys of a turn; see `policy.reuse.keys`."""
+    """Content keys of a turn; see `policy.content_keys`."""
 
     turn: str
     """Key of the turn: of all that the answer depends on."""

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from llm_do_temporal.messages.base import Message, is_empty, is_none
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.layers.layer import LayerUpdate
 
@@ -40,7 +39,7 @@ class SaveWorkerInput(Message):
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class SavedWorker(Message):
@@ -61,8 +60,6 @@ class LoadTemplateInput(Message):
     input: str
     run_python: bool = True
     """Whether to run the Python that the template names; before the call was allowed, none is."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class LoadedTemplate(Message):
@@ -72,8 +69,7 @@ class LoadedTemplate(Message):
     prompt: str
     template: CalledTemplate
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class BuildInputInput(Message):
@@ -85,8 +81,6 @@ class BuildInputInput(Message):
     """The `schema_in_ref` of that worker."""
     values: Any
     """Values that it was given."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class CheckOutputInput(Message):
@@ -120,5 +114,4 @@ class BuiltInput(Message):
     attachments: tuple[str, ...] = ()
     """Paths that `input_parts()` attaches, in the caller's files."""
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""

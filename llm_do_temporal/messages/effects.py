@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.approvals import (
     DeliverDecisionInput,
     DeliverVotesInput,
@@ -18,8 +19,6 @@ from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.batches import BatchItem, InputFiles
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ToolCaller
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
@@ -61,8 +60,6 @@ class LoadWorkerInput(Message):
     name: str
     run_python: bool = True
     """Whether to run the Python that the worker names; before the call was allowed, none is."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class ReadFileInput(Message):
@@ -77,8 +74,6 @@ class ReadFileInput(Message):
     """The file as it was shown; one that is not like this is not read. None: any will do."""
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FileText(Message):
@@ -88,8 +83,7 @@ class FileText(Message):
     truncated: bool
     total_chars: int
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class WriteFileInput(Message):
@@ -106,7 +100,7 @@ class WriteFileInput(Message):
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class EditFileInput(Message):
@@ -124,7 +118,7 @@ class EditFileInput(Message):
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class FileChange(Message):
@@ -148,8 +142,6 @@ class ListFilesInput(Message):
     pattern: str
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FileEntry(Message):
@@ -167,8 +159,7 @@ class FileListing(Message):
     note: str = Field(default="", exclude_if=is_empty)
     """Remark for the model on files that are left out, or on a pattern that may mean something else; empty: none."""
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class AttachedFile(Message):
@@ -203,7 +194,7 @@ class ShellInput(Message):
     """Layer to work on; None: the workshop's own files. Where commands have no layers, `run_command` fails with
     LayerUnavailable and runs nothing."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class CommandOutput(Message):
@@ -255,8 +246,6 @@ class SnapshotInput(Message):
     """Tree in which a path of the host must lie to count; the empty tree takes none."""
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class SnapshotResult(Message):
@@ -264,8 +253,7 @@ class SnapshotResult(Message):
 
     attachments: tuple[Attachment, ...] = Field(default=())
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class ReadInputsInput(Message):
@@ -297,8 +285,6 @@ class FindFilesInput(Message):
     """Whether to look for what was meant where there is none."""
     layer: LayerWork | None = Field(default=None, exclude_if=is_none)
     """Layer to work on; None: the workshop's own files."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FoundFiles(Message):
@@ -311,8 +297,7 @@ class FoundFiles(Message):
     near: dict[str, str] = Field(default_factory=dict)
     """File with the most similar name beside a path that is not there, by that path; empty if not asked for."""
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class CallPythonToolInput(Message):
@@ -330,7 +315,7 @@ class CallPythonToolInput(Message):
     limit_seconds: float | None = None
     """Seconds that an attempt may take, waiting for workers not counted; None for as long as the activity."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class PythonToolResult(Message):

@@ -7,9 +7,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from llm_do_temporal.messages.base import Json, Message, is_empty, is_false, is_none
+from llm_do_temporal.messages.base import Json, Message, is_empty, is_false
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
 from llm_do_temporal.policy.external import ToolPolicy
 
@@ -92,8 +91,6 @@ class ListExternalToolsInput(Message):
     model: str
     caller: ToolCaller
     """Invocation that they work for."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class ExternalTool(Message):
@@ -125,8 +122,7 @@ class ExternalToolListing(Message):
 
     toolsets: tuple[ExternalTools, ...] = ()
     read_key: str = Field(default="", exclude_if=is_empty)
-    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
-    are."""
+    """Key of what was read, by which it is found again; see `policy.content_keys`. Empty: it has none."""
 
 
 class CallExternalToolInput(Message):
@@ -142,7 +138,7 @@ class CallExternalToolInput(Message):
     limit_seconds: float | None = None
     """Seconds that the call may take, waiting for workers not counted; None for as long as the activity."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
+    """Key of the call that it belongs to; see `policy.content_keys`. Empty: it has none."""
 
 
 class ExternalResult(Message):

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pydantic import Field
 
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_false, is_none
 from llm_do_temporal.messages.batches import (
@@ -21,8 +22,6 @@ from llm_do_temporal.messages.batches import (
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Dimension, Limits
@@ -87,10 +86,10 @@ class InvokeWorkerInput(Message):
     """Name of the batch's item that this invocation, or one above it, works on; empty in any other run."""
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """Layer of its caller, that it begins from; None: its caller works on the workshop's files."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record of another run whose steps it reuses; None: the run is no fork."""
+    parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
+    """Values by which capabilities take part in the run, by the names of these."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the delegation by its inputs; see `policy.reuse.keys`. Empty: the invocation is an entry, or an earlier
+    """Key of the delegation by its inputs; see `policy.content_keys`. Empty: the invocation is an entry, or an earlier
     version has begun it."""
     called_by: str = Field(default="", exclude_if=is_empty)
     """Key of the call that it was delegated by; empty: it has none."""
@@ -143,8 +142,10 @@ class StartRunInput(Strict):
     """Git branch that takes accepted changes; empty: the workshop's files do."""
     aside: bool = Field(default=False, exclude_if=is_false)
     """Whether all changes of files stay in a layer, which nobody reviews and nothing commits; it is in the result."""
-    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
-    """Record of another run whose steps are reused; None: the run is no fork."""
+    parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
+    """Values by which capabilities take part in the run, by the names of these."""
+    copies_of: str = Field(default="", exclude_if=is_empty)
+    """Run of whose answers and calls it may hold copies; empty: of none."""
     script: tuple[ScriptedAnswer, ...] = Field(default=(), exclude_if=is_empty)
     """Answers of the desk, so that nobody is asked."""
     scripted: bool = Field(default=False, exclude_if=is_false)
@@ -246,7 +247,7 @@ class RunMemo(Message):
             started_by=start.started_by,
             task=start.task(),
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
-            fork_of="" if start.fork is None else start.fork.run,
+            fork_of=start.copies_of,
             again_of=start.again_of,
             request=request,
         )

@@ -21,6 +21,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 from temporalio.worker import (
     FixedSizeSlotSupplier,
+    Interceptor,
     Replayer,
     ResourceBasedSlotConfig,
     ResourceBasedSlotSupplier,
@@ -41,7 +42,6 @@ from llm_do_temporal.activities.models.conversations import ConversationActiviti
 from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify, record_at_desk
 from llm_do_temporal.activities.python_tools import PythonToolActivities
-from llm_do_temporal.activities.reuse import ForkRecords, RecordedReads, ReuseActivities
 from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.failures import stand_in
 from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, SpanInterceptor
@@ -194,18 +194,20 @@ def build_worker(
     chosen, (providers, separate_files) = settings or ServiceSettings(), own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
-    records = ForkRecords(blobs)
-    turns = TurnStore(blobs, records, chosen.batch_times, workshop)
+    host = ServiceHost(workshop, blobs, client, chosen.isolation)
+    known = {one.name: look for one in installed() if (look := one.known_turn(host)) is not None}
+    turns = TurnStore(blobs, known, chosen.batch_times, workshop)
     agent = AgentPlugin(build_agent(turns))
     queues = Queues(models=tuple(providers), files=separate_files)
+    loaders = {one.name: load for one in installed() if (load := one.run_loader(host)) is not None}
     definitions = DefinitionActivities(
-        workshop, blobs, records, search_attributes=search_attributes, queues=queues, note=chosen.note
+        workshop, blobs, search_attributes=search_attributes, queues=queues, note=chosen.note, loaders=loaders
     )
-    reuse = ReuseActivities(workshop, blobs, records)
-    files = file_activities(workshop, blobs, client, definitions, reuse, chosen.isolation)
+    files = file_activities(workshop, blobs, client, definitions, chosen.isolation)
     by_role = activities_by_role(ConversationActivities(turns.conversations), files, has_files="files" in chosen.only)
-    blocks, recorded = blocks_of(client), RecordedReads(blobs, records)
-    interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks), recorded]
+    blocks = blocks_of(client)
+    interceptors: list[Interceptor] = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks)]
+    interceptors += [one for extension in installed() for one in extension.interceptors(host)]
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     workers = Workers(
         polled,
@@ -291,7 +293,6 @@ def file_activities(
     blobs: BlobStore,
     client: Client,
     definitions: DefinitionActivities,
-    reuse: ReuseActivities,
     isolation: Isolation,
 ) -> list[Callable[..., Any]]:
     """Return the activities that need the files of the workshop, those of `FILE_ACTIVITIES`."""
@@ -321,7 +322,6 @@ def file_activities(
         delegation.build_input,
         delegation.check_output,
         LayerActivities(blobs).join_layers,
-        reuse.reuse_call,
         PythonToolActivities(workshop, client).call_python_tool,
         external.list_external_tools,
         external.external_capabilities,

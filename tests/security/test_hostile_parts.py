@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic_ai.exceptions import ToolFailed
 
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.parts import InvocationPart
+from llm_do_temporal.workflows.tools.parts import NO_ADVICE, Advice, InvocationPart, KnownStep
 from tests.support.extensions.guests import with_guest
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.parked import FILESYSTEM, write_call
@@ -105,6 +106,68 @@ async def test_strange_errors_of_a_part_end_the_call_or_the_invocation_and_never
         place.worker("ends", scripted("Done."))
         assert f"the extension 'guest' failed: {type(error).__name__}" in (await place.outcome("ends"))[1]
     place.started.clear()
+
+
+class Knows(InvocationPart):
+    """Part that knows what every step came to, or says so."""
+
+    def __init__(self, *advice: Advice, error: Exception | None = None) -> None:
+        self._advice = list(advice)
+        self._error = error
+        self.asked: list[str] = []
+
+    async def advice(self, key: str) -> Advice:
+        """See InvocationPart."""
+        self.asked.append(key)
+        if self._error is not None:
+            raise self._error
+        return self._advice.pop(0) if self._advice else NO_ADVICE
+
+
+async def test_a_part_that_answers_for_a_call_has_nothing_done(place: Place) -> None:
+    """It is asked once a call, and whether the call is blocked, asked about or free makes no difference."""
+    place.workshop(approvals={"rules": {"sandbox.write": "blocked"}})
+    known = Advice(KnownStep(content="Wrote /a.txt (2 bytes)."))
+    with with_guest(lambda _invocation, _host: Knows(known, known)):
+        main = scripted([write_call(), call("read_file", path="/none.txt")], "Done.")
+        place.worker("main", main, toolsets=FILESYSTEM)
+        assert (await place.run("main")).output == "Done."
+        assert tool_results(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
+        assert not (place.folder / "a.txt").exists()
+        await place.replay()
+        place.started.clear()
+
+
+async def test_no_advice_lets_a_blocked_call_through_or_skips_a_question(place: Place) -> None:
+    place.workshop(approvals={"rules": {"sandbox.write": "blocked"}})
+    with with_guest(lambda _invocation, _host: Knows(Advice(asks=False, doubtful=False))):
+        main = scripted(write_call(), "Done.")
+        place.worker("main", main, toolsets=FILESYSTEM)
+        assert (await place.run("main", mode="approve_all")).output == "Done."
+        assert "sandbox.write" in tool_results(main, "write_file")[0]
+        place.workshop()
+        main = scripted(write_call(), "Done.")
+        place.worker("main", main, toolsets=FILESYSTEM)
+        run = await place.start("main")
+        (asked,) = await place.pending(run)
+        # What is shown is what is done, whatever a part has said.
+        assert "+hi" in (asked.request.diff or "")
+        await place.decide(run)
+        await place.client.result(run)
+        assert (place.folder / "a.txt").read_text() == "hi"
+        await place.replay()
+        place.started.clear()
+
+
+@pytest.mark.parametrize("error", [KeyError("odd"), RecursionError(), ToolFailed("no")], ids=repr)
+async def test_an_error_of_advice_is_the_result_of_the_call_and_nothing_is_done(place: Place, error: Exception) -> None:
+    with with_guest(lambda _invocation, _host: Knows(error=error)):
+        main = scripted(write_call(), "Done.")
+        place.worker("main", main, toolsets=FILESYSTEM)
+        assert (await place.outcome("main"))[0] == "Done."
+        assert len(tool_results(main, "write_file")) == 1
+        assert not (place.folder / "a.txt").exists()
+        place.started.clear()
 
 
 async def test_words_before_the_end_are_for_the_model_and_a_state_goes_along(place: Place) -> None:

@@ -15,7 +15,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
@@ -30,14 +29,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.usage import RequestUsage
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
-from llm_do_temporal.messages.budget import Saved
 from llm_do_temporal.messages.conversation import (
     ANSWER_MARK,
     CONVERSATION_SETTING,
@@ -46,13 +43,12 @@ from llm_do_temporal.messages.conversation import (
     ConversationPart,
     KeepConversationInput,
     KeptConversation,
+    Reused,
     TurnKeys,
 )
-from llm_do_temporal.messages.experiments.forks import RecordedTurn
-from llm_do_temporal.messages.experiments.source import ForkSource, Reused
+from llm_do_temporal.policy.content_keys import said_key, turn_key
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.models import first_kept
-from llm_do_temporal.policy.reuse.keys import said_key, turn_key
 from llm_do_temporal.storage.blobs import BlobStore
 
 _OF_MESSAGES = frozenset(("parts", "kind"))
@@ -143,25 +139,6 @@ def _arguments(args: Any) -> Any:
 def keyed(answer: ModelResponse, key: str) -> ModelResponse:
     """Return the answer with the key of its turn, so that a fork finds it."""
     return replace(answer, metadata={**(answer.metadata or {}), TURN_KEYS: TurnKeys(turn=key).model_dump()})
-
-
-def reused(recorded: RecordedTurn, fork: ForkSource) -> ModelResponse:
-    """Return the recorded answer as that of a turn which costs nothing, with its origin and what it has saved."""
-    answer = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([recorded.answer])[0])
-    spent = answer.usage
-    origin = Reused(
-        run=fork.run,
-        path=recorded.path,
-        turn=recorded.turn,
-        saved=Saved(
-            requests=1,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-            cost_usd=spent.cost,
-        ),
-    )
-    free = RequestUsage(cost=Decimal(0))
-    return replace(answer, usage=free, metadata={REUSED: origin.model_dump(mode="json")})
 
 
 def origin_of(metadata: Mapping[str, Any] | None) -> Reused | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from llm_do_temporal.activities.models.answers import (
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.batched_turns import BatchedTurns, BatchTimes, told_before
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
-from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest, keyed, reused
+from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest, keyed
 from llm_do_temporal.activities.models.failures import (
     final_when_too_large,
     key_failure,
@@ -49,7 +49,6 @@ from llm_do_temporal.activities.models.requests import prepared, with_asked, wit
 from llm_do_temporal.activities.models.streams import Asked, ask, has_end
 from llm_do_temporal.activities.models.usage import counted, marked, priced
 from llm_do_temporal.activities.models.written_text import refuse_written_calls, with_result, with_thoughts
-from llm_do_temporal.activities.reuse import ForkRecords
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
@@ -60,7 +59,6 @@ from llm_do_temporal.messages.conversation import (
     ConversationPart,
     OtherModel,
 )
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import model_attributes
@@ -84,6 +82,11 @@ _SERVER_IS_BUSY = {
 _log = logging.getLogger(__name__)
 
 
+KnownTurn = Callable[[Any, str], Awaitable[ModelResponse | None]]
+"""Returns the answer of a turn, from what the part of the capability told of it and its content key; None: the model is
+asked."""
+
+
 class UnusableAnswers:
     """Counts of answers that could not be used, by turn. Attempts that brought no answer do not count.
 
@@ -103,23 +106,23 @@ class UnusableAnswers:
 
 
 class TurnStore:
-    """Stores that model turns use: the conversations at hand, blobs, records of other runs, and turns in batches."""
+    """Stores that model turns use: the conversations at hand, blobs, what capabilities know, and turns in batches."""
 
     def __init__(
         self,
         blobs: BlobStore | None = None,
-        records: ForkRecords | None = None,
+        known: Mapping[str, KnownTurn] | None = None,
         times: BatchTimes | None = None,
         workshop: Path | None = None,
     ) -> None:
-        """Without blobs no turn has attachments or a base; without records none is taken over from another run.
+        """Without blobs no turn has attachments or a base. `known` are the look-ups of capabilities, by their names.
 
         `times` are those of turns that go through batch APIs; None for the usual ones. Without the folder of a workshop
         there are no models of its own.
         """
         self.workshop = workshop
         self.blobs = blobs
-        self.records = records
+        self.known = known or {}
         self.conversations = Conversations(blobs)
         self.batches = BatchedTurns(times)
         self.unusable = UnusableAnswers()
@@ -180,10 +183,9 @@ class TurnModel(WrapperModel):
                 # It was looked up before it was sent.
                 return await self._store.batches.answer(self.wrapped, turn, build, finish)
             whole = await assemble()
-            if part is not None and part.fork is not None:
-                recorded = await self._recorded(part.fork, key, part.path)
-                if recorded is not None:
-                    return self._store.conversations.mark(keyed(recorded, key), whole[0])
+            known = None if part is None else await self._known(part, key)
+            if known is not None:
+                return self._store.conversations.mark(keyed(known, key), whole[0])
             if turn is not None:
                 ready = partial(self._ready, *whole, told)
                 return await self._store.batches.answer(self.wrapped, turn, ready, finish)
@@ -236,12 +238,16 @@ class TurnModel(WrapperModel):
         # The provider's own client must not retry: retrying is Temporal's job, where it is seen and survives.
         return messages, {**(settings or {}), "max_retries": 0}, parameters
 
-    async def _recorded(self, fork: ForkSource, key: str, path: str) -> ModelResponse | None:
-        """Return the answer of the turn with this key in the record of another run; None where it is not in there."""
-        if self._store.records is None:
-            raise ModelFailed("this worker service has no blob store, so a fork cannot look its turns up")
-        found = await self._store.records.turn(fork, key, path)
-        return None if found is None else reused(found, fork)
+    async def _known(self, part: ConversationPart, key: str) -> ModelResponse | None:
+        """Return the answer that a capability knows of the turn with this key; None: the model is asked."""
+        for name, told in part.parts.items():
+            known = self._store.known.get(name)
+            if known is None:
+                raise ModelFailed(f"this worker service has no extension '{name}', which has a part in this turn")
+            answer = await known(told, key)
+            if answer is not None:
+                return answer
+        return None
 
 
 def _told(answer: ModelResponse, told: list[str]) -> ModelResponse:

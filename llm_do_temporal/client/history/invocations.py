@@ -30,22 +30,15 @@ from llm_do_temporal.client.history.events import (
 )
 from llm_do_temporal.desk.entry import entry_invocation
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.activities import (
-    KEEP_CONVERSATION,
-    LIST_EXTERNAL_TOOLS,
-    LOAD_RUN,
-    REQUEST_MODEL,
-    REUSE_CALL,
-)
+from llm_do_temporal.messages.activities import KEEP_CONVERSATION, LIST_EXTERNAL_TOOLS, LOAD_RUN, REQUEST_MODEL
 from llm_do_temporal.messages.base import INVOCATION_MEMO, RUN_WORKFLOW
 from llm_do_temporal.messages.budget import Saved, Usage
-from llm_do_temporal.messages.conversation import NOT_GIVEN, REUSED, TURN_KEYS
+from llm_do_temporal.messages.conversation import NOT_GIVEN, REUSED, TURN_KEYS, Reused
 from llm_do_temporal.messages.effects import LoadedRun
-from llm_do_temporal.messages.experiments.source import Reused
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.content_keys import call_key
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.models import models_of
-from llm_do_temporal.policy.reuse.keys import call_key
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import (
     arguments_of,
@@ -60,6 +53,9 @@ from llm_do_temporal.telemetry.contents import (
 _OUTPUT = "final_result"
 """Name of the call that gives a structured result; it calls nothing."""
 LackKind = Literal["tools", "files"]
+
+_LOOK_UP = "reuse_call"
+"""Activity by which a fork looks a call up."""
 
 
 @dataclass(frozen=True)
@@ -274,11 +270,11 @@ class LookUps:
     def __init__(self) -> None:
         self._run = ""
         """Run that is looked in; empty: the invocation belongs to no fork."""
-        self._activities = Activities(REUSE_CALL.name)
+        self._activities = Activities(_LOOK_UP)
 
     def begun(self, given: Mapping[str, Any]) -> None:
         """Take in the start of the invocation, as `Beginnings` tells it."""
-        self._run = str(as_object(given.get("fork")).get("run") or "")
+        self._run = str(as_object(as_object(given.get("parts")).get("forks")).get("run") or "")
 
     def take(self, event: HistoryEvent) -> LookUp | None:
         """Take in the next event; return the look-up that it ends, None where it ends none."""
@@ -288,7 +284,7 @@ class LookUps:
             result = event.activity_task_completed_event_attributes.result
             return self._read(first_object(result.payloads), is_local=False)
         local = local_effect(event)
-        if local is None or local.activity != REUSE_CALL.name or local.failure is not None:
+        if local is None or local.activity != _LOOK_UP or local.failure is not None:
             return None
         return self._read(first_object(local.result), is_local=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from llm_do_temporal.extension import Command, CommandGroup, Extension
@@ -33,6 +34,43 @@ class ForksExtension(Extension):
             Command("fork", fork, CommandGroup.RUNS, "RUN [FLAGS]", forks),
             Command("diff", diff, CommandGroup.RUNS, "RUN OTHER [FLAGS]", ("diff decks-1 decks-1-fork",)),
         )
+
+    def invocation_part(self) -> Callable[[Any, Any], Any]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.workflow import fork_part
+
+        return fork_part
+
+    def activity_refs(self) -> Sequence[Any]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.messages import REUSE_CALL
+
+        return (REUSE_CALL,)
+
+    def activities(self, host: Any) -> Sequence[Callable[..., Any]]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.activities import ReuseActivities, records_of
+
+        return (ReuseActivities(host.workshop, host.blobs, records_of(host.blobs)).reuse_call,)
+
+    def interceptors(self, host: Any) -> Sequence[Any]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.activities import RecordedReads, records_of
+        from llm_do_temporal.extensions.forks.workflow import ForkHeaders
+
+        return (RecordedReads(host.blobs, records_of(host.blobs)), ForkHeaders())
+
+    def run_loader(self, host: Any) -> Callable[[Any, Any, Any], Any]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.activities import load_fork, records_of
+
+        return partial(load_fork, records_of(host.blobs))
+
+    def known_turn(self, host: Any) -> Callable[[Any, str], Any]:
+        """See Extension."""
+        from llm_do_temporal.extensions.forks.activities import known_turn, records_of
+
+        return partial(known_turn, records_of(host.blobs))
 
     def routes(self) -> Sequence[Any]:
         """See Extension."""

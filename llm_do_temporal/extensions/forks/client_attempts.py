@@ -29,9 +29,15 @@ from llm_do_temporal.extensions.forks.client_records import (
     RunRecord,
     read_run_record,
 )
+from llm_do_temporal.extensions.forks.messages import (
+    ForkIndex,
+    ForkSource,
+    RecordedCall,
+    RecordedTurn,
+    source_of,
+    with_source,
+)
 from llm_do_temporal.messages.batches import item_of, item_path
-from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedTurn
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
@@ -90,7 +96,7 @@ async def prepare_attempt(client: Client, run: str, start: StartRunInput) -> Att
     digest = await asyncio.to_thread(blobs.put_bytes, index.model_dump_json().encode())
     fork = ForkSource(run=run, index=digest, then=False, in_place=True)
     return Attempt(
-        start.model_copy(update={"fork": fork}),
+        with_source(start, fork),
         turns=sum(map(len, index.turns.values())),
         calls=sum(map(len, index.calls.values())),
         doubtful=len(index.doubtful),
@@ -136,7 +142,7 @@ def _places_left(record: RunRecord) -> dict[str, str]:
 
 def _before(record: RunRecord, blobs: BlobStore) -> ForkIndex | None:
     """Return the record that a batch went on from; None: it was the first attempt."""
-    fork = record.start.fork
+    fork = source_of(record.start.parts)
     if fork is None or not fork.in_place:
         return None
     return ForkIndex.model_validate_json(blobs.read(fork.index))

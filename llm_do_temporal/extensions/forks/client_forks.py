@@ -33,28 +33,17 @@ from llm_do_temporal.extensions.forks.client_records import (
     RunRecord,
     read_run_record,
 )
-from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.activities import EDIT_FILE, LOAD_WORKER, RUN_COMMAND, WRITE_FILE
-from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.messages.base import Json
-from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker, PythonTool
-from llm_do_temporal.messages.effects import LoadedRun, LoadWorkerInput
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.forks import (
+from llm_do_temporal.extensions.forks.messages import (
     ForkIndex,
+    ForkSource,
     RecordedCall,
     RecordedEffect,
     RecordedRead,
     RecordedTurn,
+    source_of,
+    with_source,
 )
-from llm_do_temporal.messages.experiments.source import ForkSource
-from llm_do_temporal.messages.json_values import read_json
-from llm_do_temporal.messages.layers import LayerWork
-from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.files.sandbox import Tree, locate
-from llm_do_temporal.policy.layers.layer import CarriedLayer
-from llm_do_temporal.policy.models import ModelSources, check_models, resolve_model
-from llm_do_temporal.policy.reuse.changes import (
+from llm_do_temporal.extensions.forks.policy.changes import (
     ChangedDecision,
     cut_at,
     cut_of_decision,
@@ -64,9 +53,22 @@ from llm_do_temporal.policy.reuse.changes import (
     read_decisions,
     read_step,
 )
-from llm_do_temporal.policy.reuse.cut import Cut
-from llm_do_temporal.policy.reuse.estimate import ForkEstimate, estimate_fork
-from llm_do_temporal.policy.reuse.keys import ending_key, read_key
+from llm_do_temporal.extensions.forks.policy.cut import Cut
+from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, estimate_fork
+from llm_do_temporal.login import login_name
+from llm_do_temporal.messages.activities import EDIT_FILE, LOAD_WORKER, RUN_COMMAND, WRITE_FILE
+from llm_do_temporal.messages.answers import ScriptedAnswer
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.messages.base import Json
+from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker, PythonTool
+from llm_do_temporal.messages.effects import LoadedRun, LoadWorkerInput
+from llm_do_temporal.messages.json_values import read_json
+from llm_do_temporal.messages.layers import LayerWork
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.content_keys import ending_key, read_key
+from llm_do_temporal.policy.files.sandbox import Tree, locate
+from llm_do_temporal.policy.layers.layer import CarriedLayer
+from llm_do_temporal.policy.models import ModelSources, check_models, resolve_model
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
 
@@ -114,7 +116,7 @@ class ForkPlan:
     def prepared(self, blobs: BlobStore) -> StartRunInput:
         """Put the record into the blob store, and return what is sent to start the fork."""
         digest = blobs.put_bytes(self.index.model_dump_json().encode())
-        return self.start.model_copy(update={"fork": ForkSource(run=self.run, index=digest, then=self.then)})
+        return with_source(self.start, ForkSource(run=self.run, index=digest, then=self.then))
 
 
 async def fork(client: LlmDoClient, run: str, changes: ForkRequest, *, workshop: Path, fork: str | None = None) -> str:
@@ -130,7 +132,7 @@ async def plan_fork(client: Client, run: str, request: ForkRequest, workshop: Pa
     """
     async with translated(run):
         record = await read_run_record(client, run)
-    source, before = record.start.fork, None
+    source, before = source_of(record.start.parts), None
     if source is not None and workshop is not None:
         before = ForkIndex.model_validate_json(workshop_blobs(workshop).read(source.index))
     return plan_of(record, request, workshop, before)
@@ -169,12 +171,11 @@ def plan_of(
     answers = tuple(_answer(record, one, request) for one in decisions)
     options = IndexOptions(request.then, results, before, bool(changed.surely or changed.perhaps))
     index = build_index(record, cut, options).model_copy(update=_definitions(record, changed, request))
-    start = record.start.model_copy(
+    start = with_source(record.start, None).model_copy(
         update={
             "aside": True,
             "started_by": request.by or login_name(),
             "script": (*answers, *(one for one in record.start.script if one.content_key not in cut.asked)),
-            "fork": None,
             "review_branch": "",
             "model": request.model or record.start.model,
         }
@@ -640,7 +641,8 @@ class _Calls:
 
     def _was_taken_over(self, call: MadeCall, below: list[InvocationRecord]) -> bool:
         """Return whether what a call changed is not in this run's histories: a fork may have taken it over whole."""
-        if self.record.start.fork is None or below or call.tool in _CHANGE_TOOLS or call.tool in READ_TOOLS:
+        is_seen = below or call.tool in _CHANGE_TOOLS or call.tool in READ_TOOLS
+        if source_of(self.record.start.parts) is None or is_seen:
             return False
         return not any(one.key == call.key for one in self.invocation.effects)
 

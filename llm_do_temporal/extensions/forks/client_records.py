@@ -20,6 +20,13 @@ from llm_do_temporal.client.history.events import activity_of, decode_json, fail
 from llm_do_temporal.client.history.invocations import Beginnings, RequestParts, is_result
 from llm_do_temporal.client.history.questions import Question, read_desk
 from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, OutcomeUnknown, RunCancelled, UsageError
+from llm_do_temporal.extensions.forks.policy.outline import (
+    KeyedCall,
+    KeyedInvocation,
+    KeyedQuestion,
+    KeyedTurn,
+    RunOutline,
+)
 from llm_do_temporal.messages.activities import (
     BUILD_INPUT,
     CALL_EXTERNAL_TOOL,
@@ -40,18 +47,10 @@ from llm_do_temporal.messages.activities import (
 )
 from llm_do_temporal.messages.base import RUN_WORKFLOW, TIME_IS_UP, WORKER_WORKFLOW
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.conversation import REUSED, TURN_KEYS
+from llm_do_temporal.messages.conversation import REUSED, TURN_KEYS, Reused
 from llm_do_temporal.messages.effects import LoadedRun
-from llm_do_temporal.messages.experiments.source import Reused
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
-from llm_do_temporal.policy.reuse.keys import call_key
-from llm_do_temporal.policy.reuse.outline import (
-    KeyedCall,
-    KeyedInvocation,
-    KeyedQuestion,
-    KeyedTurn,
-    RunOutline,
-)
+from llm_do_temporal.policy.content_keys import call_key
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import arguments_of, parts_of
@@ -129,7 +128,7 @@ class MadeRead:
 
     activity: str
     key: str
-    """Read key of the request; see `policy.reuse.keys`."""
+    """Read key of the request; see `policy.content_keys`."""
     result: dict[str, Any]
     at: int
     """Time at which it ended, in nanoseconds since 1970."""

@@ -450,6 +450,8 @@ class ReviewedInvocation(InvocationPart):
     def _review(self) -> LayerReview:
         host = self._host
         assert host.layer is not None  # it is needed
+        assert host.desk is not None
+        assert host.offer is not None
         return LayerReview(self._invocation, host.layer, host.desk, host.offer, host.state or 0)
 
     def tools(self) -> Sequence[GatedTool]:

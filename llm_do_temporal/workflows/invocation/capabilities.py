@@ -162,9 +162,8 @@ def _cut_to_new_messages(request: ModelRequestContext) -> None:
     messages, parameters, part = conversation.next_part(
         list(request.messages), request.model_request_parameters, again=models.handovers > 0
     )
-    forked = running_invocation().forked
     sent = {"tries": models.tries, "live": models.live, "batched": models.batched}
-    part = part.model_copy(update={**sent, **forked})
+    part = part.model_copy(update={**sent, "parts": running_invocation().parts_of_turn})
     check_size(messages, parameters)
     if part.answer is not None:
         said = ModelMessagesTypeAdapter.dump_python(messages[1:], mode="json")

@@ -23,15 +23,16 @@ from llm_do_temporal.messages.approvals import (
     DeliverDecisionInput,
     DeliverVotesInput,
 )
+from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.layers import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import Action
+from llm_do_temporal.policy.content_keys import ending_key
 from llm_do_temporal.policy.cuts import CutReason, cut_reason
 from llm_do_temporal.policy.layers.layer import CarriedLayer
-from llm_do_temporal.policy.reuse.keys import ending_key
 from llm_do_temporal.workflows.invocation.agent import AGENT
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
@@ -55,7 +56,6 @@ from llm_do_temporal.workflows.tools.gate import Gate, for_model
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool
 from llm_do_temporal.workflows.tools.parts import PartHost, parts_of
 from llm_do_temporal.workflows.tools.python import Errands, Functions, ToolDispatch, python_tools
-from llm_do_temporal.workflows.tools.reuse.calls import CallRecord
 from llm_do_temporal.workflows.tools.shell import shell_tools
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
@@ -97,14 +97,13 @@ class Invocation:
         self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=self._parts.needs_layer)
         for one in hosts:
             one.layer = self._layer
-        self._record = CallRecord(invocation, self._layer)
         self._gate = Gate(
             invocation.settings,
             self._desk,
             self.lease.begin_call,
             tree=invocation.tree,
             worker=invocation.asker,
-            record=self._record,
+            parts=self._parts,
         )
         self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)
@@ -124,7 +123,7 @@ class Invocation:
             Counter(before.delegations),
             self.lease.begin_invocation,
             self._layer,
-            self._record,
+            self._parts,
         )
         self.errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
         self._functions = Functions(invocation, self._dispatch, self.errands)
@@ -197,11 +196,11 @@ class Invocation:
 
     async def _words_before_end(self) -> str:
         """Return words of the parts for the model, which goes on with them; empty: it may end."""
-        if not self._parts.are_any:
+        if not self._parts.has_end:
             return ""
-        recorded = (await self._record.look_up(ending_key(self._turn_key))).call
-        if recorded is not None:
-            return str(recorded.content)
+        known = (await self._parts.advice(ending_key(self._turn_key))).known
+        if known is not None:
+            return str(known.content)
         return await self._parts.before_end()
 
     def _left_layer(self) -> CarriedLayer | None:
@@ -257,10 +256,9 @@ class Invocation:
         )
 
     @property
-    def forked(self) -> dict[str, Any]:
+    def parts_of_turn(self) -> dict[str, Json]:
         """See RunningInvocation."""
-        known = self._invocation
-        return {} if known.fork is None else {"fork": known.fork, "path": known.path}
+        return self._parts.of_turn()
 
     async def check_output(self, output: Any) -> Any:
         """See RunningInvocation."""

@@ -13,6 +13,7 @@ from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.usage import RunUsage
 from temporalio import workflow
 
+from llm_do_temporal.messages.base import Json
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.conversation import Conversation
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
@@ -26,8 +27,8 @@ class RunningInvocation(Protocol):
     lease: BudgetLease
 
     @property
-    def forked(self) -> dict[str, Any]:
-        """Fields of a ConversationPart about the record that a fork looks its turns up in; none where it is no fork."""
+    def parts_of_turn(self) -> dict[str, Json]:
+        """What capabilities are told of each model turn, by their names."""
         ...
 
     async def check_output(self, output: Any) -> Any:

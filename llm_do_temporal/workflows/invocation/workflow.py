@@ -28,7 +28,6 @@ class LlmDoWorker:
 
     @workflow.init
     def __init__(self, invocation: InvokeWorkerInput) -> None:
-        self.fork = invocation.fork
         self.invocation = Invocation(invocation, FarDesk(invocation.run), _go_on_as_new)
         self.routes = ActivityRoutes(invocation.settings.queues, self.invocation.models)
 

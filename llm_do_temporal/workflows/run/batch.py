@@ -27,15 +27,15 @@ from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
 from llm_do_temporal.policy.budget import Action, Limits
+from llm_do_temporal.policy.content_keys import delegation_key
 from llm_do_temporal.policy.files.attachments import check_attachments
-from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
 from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.delegate import build_input, digest_of_worker, with_built_attachments
-from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
+from llm_do_temporal.workflows.tools.parts import PartHost, parts_of
 
 MAX_EVENTS = 20_000
 """Events up to which a batch goes on in the same history while people are asked: Temporal ends it at 51,200."""
@@ -193,9 +193,9 @@ class BatchWork:
         worker, given = invocation.worker, invocation.input
         digest = digest_of_worker(worker)
         key = delegation_key(worker.name, digest, invocation.model, invocation.prompt, given, invocation.attachments)
-        found = (await CallRecord(invocation, None).look_up(key)).call
-        if found is not None and found.result is not None:
-            return found.result.model_copy(update={"usage": saved_by(found)})
+        known = (await parts_of(invocation, lambda _name: PartHost()).advice(key)).known
+        if known is not None and known.result is not None:
+            return known.result.model_copy(update={"usage": known.usage})
         invocation = invocation.model_copy(update={"content_key": key})
         try:
             return await run_child(invocation)

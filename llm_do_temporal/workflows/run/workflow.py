@@ -36,7 +36,6 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts
     from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Usage, Waits
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, ReadInputsInput
-    from llm_do_temporal.messages.experiments.source import ForkSource
     from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
     from llm_do_temporal.policy.budget import Report
@@ -67,8 +66,6 @@ class LlmDoRun:
         """Invocation of the entry worker; None until it begins, and for a batch."""
         self._batch: BatchWork | None = None
         self.routes = ActivityRoutes(Queues())
-        self.fork: ForkSource | None = None
-        """Record of another run that this one reuses; None: it is no fork."""
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -116,7 +113,6 @@ class LlmDoRun:
 
     async def _run_entry(self, payload: Any) -> RunResult:
         start = read_start(payload)
-        self.fork = start.fork
         if start.reads is not None and start.continued is None:
             return await self._read(start, start.reads)
         entry = await self._entry(start) if start.continued is None else start.continued.entry

@@ -1,24 +1,41 @@
-"""Content key of the call that is being carried out: requests of activities carry it, so that a fork finds them."""
+"""Content keys of the calls of an invocation; requests of activities carry that of their call."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
-from temporalio import workflow
 
-from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.policy.content_keys import call_key
+from llm_do_temporal.policy.values import canonical
 
 _CALL: ContextVar[str] = ContextVar("llm_do_call", default="")
-_KEY, _FORK = "content_key", "fork"
+_KEY = "content_key"
 Request = TypeVar("Request")
 
 
-class _Forked(Protocol):
-    fork: ForkSource | None
+class CallKeys:
+    """Keys of an invocation's calls."""
+
+    def __init__(self) -> None:
+        self._turn = ""
+        self._occurrences: Counter[str] = Counter()
+
+    def begin_answer(self, turn_key: str) -> None:
+        """Begin with the calls of the answer of this turn; empty: the turn has no key, and its calls have none."""
+        self._turn = turn_key
+        self._occurrences.clear()
+
+    def key_of(self, tool: str, args: dict[str, Any]) -> str:
+        """Return the key of a call that begins now: of the newest answer, or of the call that is being carried out."""
+        by = current_call() or self._turn
+        equal = canonical([by, tool, args])
+        self._occurrences[equal] += 1
+        return call_key(by, tool, args, self._occurrences[equal])
 
 
 @contextmanager
@@ -39,18 +56,7 @@ def current_call() -> str:
 
 
 def marked(request: Request) -> Request:
-    """Return the request of an activity with the key of its call, and with the record that a fork reads in.
-
-    Only where it has fields for them, which are not set.
-    """
-    if not isinstance(request, BaseModel):
+    """Return the request of an activity with the key of its call, where it has a field for that, which is not set."""
+    if not isinstance(request, BaseModel) or _KEY not in type(request).model_fields or getattr(request, _KEY):
         return request
-    fields = type(request).model_fields
-    more: dict[str, Any] = {}
-    if _KEY in fields and current_call() and not getattr(request, _KEY):
-        more[_KEY] = current_call()
-    if _FORK in fields and getattr(request, _FORK) is None:
-        fork = cast("_Forked", workflow.instance()).fork
-        if fork is not None and fork.then:
-            more[_FORK] = fork
-    return cast("Request", request.model_copy(update=more)) if more else request
+    return cast("Request", request.model_copy(update={_KEY: current_call()})) if current_call() else request

@@ -23,13 +23,13 @@ from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import limited_by
+from llm_do_temporal.policy.content_keys import delegation_key
 from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
 from llm_do_temporal.policy.identity import SeenFile, digest_of
 from llm_do_temporal.policy.models import resolve_model
-from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_local_first
@@ -46,7 +46,7 @@ from llm_do_temporal.workflows.tools.attachments import (
     snapshot_attachments,
 )
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
+from llm_do_temporal.workflows.tools.parts import NO_PARTS, Parts
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
@@ -96,8 +96,8 @@ class Delegator:
     layer: WorkingLayer | None = None
     """Layer of the caller, which callees begin from; None: the workshop's files."""
 
-    record: CallRecord | None = None
-    """Record that a fork reuses, and the keys of calls; None: there are none."""
+    parts: Parts = NO_PARTS
+    """Parts of capabilities in the caller."""
 
     async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> PreparedCall:
         """Check a call of `callee` with the tool's arguments `args`, of which `given` is the input.
@@ -198,11 +198,10 @@ class Delegator:
         path = f"{caller.path}/{worker.name}-{self.calls[worker.name]}"
         fork = None if self.layer is None else self.layer.carried
         key = delegation_key(worker.name, digest_of_worker(worker), model, prompt, call.input, attachments)
-        if self.record is not None:
-            found = (await self.record.look_up(key)).call
-            if found is not None and found.result is not None:
-                output = call.shape(found.result.output) if call.shape else found.result.output
-                return ToolOutcome(output, saved_by(found), note=_cut_note(worker.name, found.result))
+        known = (await self.parts.advice(key)).known
+        if known is not None and known.result is not None:
+            output = call.shape(known.result.output) if call.shape else known.result.output
+            return ToolOutcome(output, known.usage, note=_cut_note(worker.name, known.result))
         invocation = InvokeWorkerInput(
             run=caller.run,
             path=path,
@@ -217,7 +216,7 @@ class Delegator:
             template=call.template,
             item=caller.item,
             layer=fork,
-            fork=caller.fork,
+            parts=caller.parts,
             content_key=key,
             called_by=current_call(),
             **limits_for(caller, worker),

@@ -32,7 +32,6 @@ from llm_do_temporal.errors import (
 from llm_do_temporal.json_schema import Steps, read_value, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
-from llm_do_temporal.messages.experiments.forks import RecordedCall
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
 from llm_do_temporal.policy.cuts import CUT, cut_words
@@ -40,7 +39,7 @@ from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.kind import AskedCall, may_cover
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.redaction.hidden_characters import without_advice
-from llm_do_temporal.workflows.runtime.call_keys import carried_out
+from llm_do_temporal.workflows.runtime.call_keys import CallKeys, carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, unknown_outcome
@@ -53,7 +52,7 @@ from llm_do_temporal.workflows.tools.gated_tool import (
     ToolOutcome,
     ToolQuestion,
 )
-from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, outcome_of
+from llm_do_temporal.workflows.tools.parts import NO_PARTS, KnownStep, Parts
 
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
@@ -139,13 +138,14 @@ class Gate:
         *,
         tree: Tree = NO_FILES,
         worker: str = "",
-        record: CallRecord | None = None,
+        parts: Parts = NO_PARTS,
     ) -> None:
         """`begin` is awaited before each effect and returns when the limits allow one more call; None: no limits.
 
-        `tree` and `worker` are those of the invocation; `record` has the keys of its calls, None: they have none.
+        `tree`, `worker` and `parts` are those of the invocation.
         """
-        self._record = record
+        self._parts = parts
+        self._keys = CallKeys()
         self._tree = tree
         self._worker = worker
         self._begin = begin
@@ -162,8 +162,7 @@ class Gate:
         `turn_key` is the content key of the turn; empty: it has none.
         """
         self._steps = Steps()
-        if self._record is not None:
-            self._record.begin_answer(turn_key)
+        self._keys.begin_answer(turn_key)
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled on their way through the gate."""
@@ -188,7 +187,7 @@ class Gate:
         """
         args, problem = _validate_arguments(tool, args, steps)
         with tool_span(tool.name, args, call_id) as span:
-            key = "" if self._record is None else self._record.key_of(tool.name, args)
+            key = self._keys.key_of(tool.name, args)
             with carried_out(key):
                 outcome = await self._reuse_or_execute(tool, args, problem, key)
             tell_outcome(span, outcome.value, outcome.failure)
@@ -197,12 +196,11 @@ class Gate:
     async def _reuse_or_execute(self, tool: GatedTool, args: dict[str, Any], problem: str, key: str) -> ToolOutcome:
         try:
             call = _Call(args)
-            if self._record is not None:
-                found = await _explained(self._record.look_up(key))
-                if found.call is not None:
-                    self.has_accepted = True
-                    return _taken_over(tool, args, found.call)
-                call.asks, call.doubtful = found.asks, found.doubtful
+            advice = await _explained(self._parts.advice(key))
+            if advice.known is not None:
+                self.has_accepted = True
+                return _taken_over(tool, args, advice.known)
+            call.asks, call.doubtful = advice.asks, advice.doubtful
             if problem:
                 raise ModelRetry(problem)
             self.has_accepted = True
@@ -334,9 +332,9 @@ class Gate:
         )
 
 
-def _taken_over(tool: GatedTool, args: dict[str, Any], call: RecordedCall) -> ToolOutcome:
-    """Return the outcome that the call had in the other run. Raises ToolFailed and ModelRetry where it had these."""
-    outcome = outcome_of(call)
+def _taken_over(tool: GatedTool, args: dict[str, Any], known: KnownStep) -> ToolOutcome:
+    """Return the outcome that a call is known to have. Raises ToolFailed and ModelRetry where it has these."""
+    outcome = known.for_model()
     if isinstance(tool, TakesOver):
         tool.take_over(args, outcome.value)
     return outcome

@@ -3,26 +3,30 @@
 Which capabilities may have a part is pinned in the settings of the run, by name and version. Where one is not installed
 in that version, the task of the workflow fails, and not the run: another service can go on with it.
 
-The gate alone judges calls and has them carried out. A part offers tools that pass the gate like any other; it cannot
-reach the calls of others.
+The gate alone judges calls and has them carried out. A part offers tools that pass the gate like any other. Of calls it
+may know the outcome already: then nothing is judged and nothing is done. It may have people asked more often, and never
+less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Literal
 
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.errors import EffectFailed, LlmDoError
 from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.base import Json
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool
+from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
+from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolOutcome
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 
@@ -34,13 +38,49 @@ class MissingExtension(Exception):
 class PartHost:
     """Things of an invocation that a part may use."""
 
-    desk: AsksDesk
-    offer: Callable[[DelegateTool], None]
-    """Offers a worker that the invocation has made as a tool."""
+    desk: AsksDesk | None = None
+    """None where the invocation does not run: a batch asks about its items before they begin."""
+    offer: Callable[[DelegateTool], None] | None = None
+    """Offers a worker that the invocation has made as a tool. None as for `desk`."""
     state: Json = None
     """State of the part before the workflow was continued as new; None: it has none, or begins."""
     layer: WorkingLayer | None = None
     """Layer that takes the changes of files; None: the workshop's files do. Known once all parts are made."""
+
+
+@dataclass(frozen=True)
+class KnownStep:
+    """Outcome of a call, a delegation or the end of an invocation that is known already: it is not carried out."""
+
+    outcome: Literal["returned", "failed", "retry"] = "returned"
+    """`failed` and `retry`: the model gets `content` as a ToolFailed or a ModelRetry."""
+    content: Json = None
+    usage: Usage = field(default_factory=Usage)
+    result: InvocationResult | None = None
+    """Result of a delegation that is known by its inputs; None for anything else."""
+
+    def for_model(self) -> ToolOutcome:
+        """Return the outcome of a call. Raises ToolFailed and ModelRetry where it came to these."""
+        if self.outcome == "failed":
+            raise ToolFailed(str(self.content))
+        if self.outcome == "retry":
+            raise ModelRetry(str(self.content))
+        return ToolOutcome(self.content, self.usage)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice of a part on a step before it is judged. It can keep an effect from happening, and have none happen."""
+
+    known: KnownStep | None = None
+    """What the step came to; None: it is judged and carried out."""
+    asks: bool = False
+    """Whether people are asked even where the call only changes a layer."""
+    doubtful: bool = False
+    """Whether the call may have happened already, so that a person decides."""
+
+
+NO_ADVICE = Advice()
 
 
 class InvocationPart:
@@ -52,6 +92,14 @@ class InvocationPart:
     def tools(self) -> Sequence[GatedTool]:
         """Return further tools."""
         return ()
+
+    async def advice(self, key: str) -> Advice:
+        """Return what is known of the step with this content key, before it is judged."""
+        return NO_ADVICE
+
+    def of_turn(self) -> Json:
+        """Return what its capability is told of each model turn, in the activity; None: nothing."""
+        return None
 
     async def before_end(self) -> str:
         """Do what is left to do when the model has ended its work, and return words for it; empty: it may end."""
@@ -75,9 +123,28 @@ class Parts:
         return any(part.needs_layer for part in self._parts.values())
 
     @property
-    def are_any(self) -> bool:
-        """Whether there is a part."""
-        return bool(self._parts)
+    def has_end(self) -> bool:
+        """Whether a part does something before the end."""
+        return any(type(part).before_end is not InvocationPart.before_end for part in self._parts.values())
+
+    async def advice(self, key: str) -> Advice:
+        """Return the advice of all parts on the step with this key; empty: it has none, and there is no advice.
+
+        The first part that knows the step is believed.
+        """
+        found = NO_ADVICE
+        for name, part in self._parts.items() if key else ():
+            with _explained(name):
+                told = await part.advice(key)
+                if told.known is not None:
+                    return told
+                found = Advice(asks=found.asks or told.asks, doubtful=found.doubtful or told.doubtful)
+        return found
+
+    def of_turn(self) -> dict[str, Json]:
+        """Return what capabilities are told of each model turn, by their names."""
+        told = {name: part.of_turn() for name, part in self._parts.items()}
+        return {name: value for name, value in told.items() if value is not None}
 
     def tools(self) -> dict[str, list[GatedTool]]:
         """Return the tools of each part, by the name of its capability."""
@@ -115,6 +182,7 @@ def _explained(name: str) -> Generator[None]:
         raise EffectFailed(f"the extension '{name}' failed: {type(error).__name__}: {error}") from error
 
 
+NO_PARTS = Parts({})
 PartMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 
 

@@ -13,7 +13,6 @@ from temporalio import activity
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities, Conversations
-from llm_do_temporal.activities.reuse import ForkRecords, ReuseActivities
 from llm_do_temporal.extension import activity_refs
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
@@ -43,11 +42,8 @@ def referenced(references: Iterable[ActivityRef[Any, Any]]) -> dict[str, Types]:
 def files(tmp_path: Path) -> list[Callable[..., Any]]:
     client: Any = None
     blobs = workshop_blobs(tmp_path)
-    records = ForkRecords(blobs)
-    definitions = DefinitionActivities(tmp_path, blobs, records, search_attributes=False, queues=Queues())
-    return file_activities(
-        tmp_path, blobs, client, definitions, ReuseActivities(tmp_path, blobs, records), Isolation.PREFERRED
-    )
+    definitions = DefinitionActivities(tmp_path, blobs, search_attributes=False, queues=Queues())
+    return file_activities(tmp_path, blobs, client, definitions, Isolation.PREFERRED)
 
 
 @pytest.fixture

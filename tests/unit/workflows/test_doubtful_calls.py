@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ToolFailed
 
 from llm_do_temporal.messages.definitions import RunSettings
-from llm_do_temporal.messages.experiments.forks import ReusedCall
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Rule, Ruling
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.values import REPEAT, CapabilityUse
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
-from llm_do_temporal.workflows.tools.reuse.calls import CallRecord
+from llm_do_temporal.workflows.tools.parts import Advice, InvocationPart, Parts
 from tests.support.workflow.gated_calls import Person
 
 
@@ -36,20 +35,20 @@ class Push:
         return ToolOutcome("pushed")
 
 
-class Doubtful:
-    """Record of a run that ended while the call was under way."""
+class Doubtful(InvocationPart):
+    """Part that knows of a run which ended while the call was under way."""
 
-    def key_of(self, tool: str, args: dict[str, Any]) -> str:
-        return "key"
-
-    async def look_up(self, key: str) -> ReusedCall:
-        return ReusedCall(doubtful=True)
+    async def advice(self, key: str) -> Advice:
+        """See InvocationPart."""
+        return Advice(doubtful=True)
 
 
 async def carry_out(tool: Push, person: Person, mode: Mode = Mode.INTERACTIVE) -> Any:
     rules = ApprovalRules(rules={"shell": Rule(ruling=Ruling.PRE_APPROVED)})
     settings = RunSettings(mode=mode, rules=rules, models=ModelSources())
-    return (await Gate(settings, person, record=cast("CallRecord", Doubtful())).call(tool, {})).value
+    gate = Gate(settings, person, parts=Parts({"guest": Doubtful()}))
+    gate.begin_answer("turn")
+    return (await gate.call(tool, {})).value
 
 
 async def test_a_person_is_asked_before_it_is_done_again() -> None:

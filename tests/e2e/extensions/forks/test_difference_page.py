@@ -10,8 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from llm_do_temporal.messages.experiments.forks import ForkIndex
-from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.storage.places import workshop_blobs
@@ -44,7 +43,7 @@ async def test_a_fork_leads_to_what_it_has_changed(office: Office) -> None:
     await run("first", "two")
     index = ForkIndex(run="first", execution="").model_dump_json().encode()
     source = ForkSource(run="first", index=workshop_blobs(office.desk.workshop).put_bytes(index))
-    await run("second", HOSTILE, fork=source)
+    await run("second", HOSTILE, parts={"forks": source.model_dump(mode="json")}, copies_of="first")
 
     ada = await office.person(java_script_enabled=False)
     await ada.goto(f"{office.link}/runs/second")

@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.extensions.forks.client_forks import ForkRequest, build_index
 from llm_do_temporal.extensions.forks.client_records import read_run_record
-from llm_do_temporal.policy.reuse.cut import Cut
+from llm_do_temporal.extensions.forks.policy.cut import Cut
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.extensions.forks.forked_runs import forked
 from tests.support.runs.delegation import delegation_to, tool_results

@@ -14,8 +14,8 @@ import pytest
 
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.extensions.forks.client_forks import ForkRequest, plan_fork
+from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, Range
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.reuse.estimate import ForkEstimate, Range
 from tests.support.providers.answers import Answer, Call, Text, ToolCalls
 from tests.support.providers.provider import FakeProvider, by_function
 from tests.support.runs.batch_items import batch_of

@@ -50,7 +50,7 @@ async def test_recorded_turns_and_calls_are_not_made_again(place: Place) -> None
     place.worker("main", model, **FILES)
     run = await place.start("main", aside=True)
     first = await place.client.result(run)
-    again = await place.run("main", aside=True, fork=await recorded(place, run, 2))
+    again = await place.run("main", aside=True, parts={"forks": await recorded(place, run, 2)})
     assert again.output == "Done."
     assert len(model.requests) == 2
     assert again.usage.requests == 0
@@ -70,7 +70,7 @@ async def test_a_rule_that_was_made_since_holds_for_what_a_fork_does_anew(place:
     await place.client.result(run)
     record = await recorded(place, run, 1)
     place.workshop(approvals={"rules": {"sandbox.write": "blocked"}})
-    again = await place.run("main", aside=True, fork=record)
+    again = await place.run("main", aside=True, parts={"forks": record})
     assert again.output == "Refused."
     assert again.layer is not None
     assert list(again.layer.recent.entries) == ["done.txt"]
@@ -88,7 +88,7 @@ async def test_a_provider_gets_the_same_request_after_reused_turns(place: Place,
     async def forked(name: str) -> RunResult:
         run = await place.start(name, aside=True)
         await place.client.result(run)
-        return await place.run(name, aside=True, fork=await recorded(place, run, 1, name))
+        return await place.run(name, aside=True, parts={"forks": await recorded(place, run, 1, name)})
 
     results = dict(zip(ADAPTERS, await asyncio.gather(*map(forked, ADAPTERS)), strict=True))
     assert {name: providers.scripts[name].complaints for name in ADAPTERS} == {name: [] for name in ADAPTERS}

@@ -19,12 +19,11 @@ from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
 from llm_do_temporal.extensions.maintenance import delete as deleting
 from llm_do_temporal.extensions.maintenance.delete import delete_run, open_parts, read_borrowers
 from llm_do_temporal.extensions.maintenance.gc import collect
 from llm_do_temporal.messages.approvals import Decision
-from llm_do_temporal.messages.experiments.forks import ForkIndex
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import delegation_to
@@ -200,7 +199,9 @@ async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_i
             await place.client.result(runs[-1])
             record = ForkIndex(run=runs[-1], execution="1").model_dump_json().encode()
             source = ForkSource(run=runs[-1], index=blobs.put_bytes(record))
-            runs.append(await place.start("main", aside=True, fork=source.model_dump()))
+            runs.append(
+                await place.start("main", aside=True, parts={"forks": source.model_dump()}, copies_of=source.run)
+            )
         await place.client.result(runs[-1])
         # The list is a bit late.
         while {one.run for one in (await read_borrowers(place.client.temporal, runs[0])).known} != {*runs[1:]}:  # noqa: ASYNC110 - the server tells nobody

@@ -17,13 +17,12 @@ from llm_do_temporal.activities.models.conversations import key_of_conversation,
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.scripts import shown_digest
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.forks import ForkIndex
-from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.policy.content_keys import call_key, turn_key
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.reuse.keys import call_key, turn_key
 from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
@@ -278,7 +277,7 @@ async def test_no_fork_that_somebody_wrote_by_hand_writes_into_files(place: Plac
         (ForkSource(run="mine", index=loaded, in_place=True), "is one for a fork"),
         (ForkSource(run="mine", index=OTHER, in_place=True), "is not in the blob store"),
     ):
-        run = await place.start("main", mode="approve_all", fork=fork.model_dump())
+        run = await place.start("main", mode="approve_all", parts={"forks": fork.model_dump()})
         with pytest.raises(LlmDoError, match=says):
             await place.client.result(run)
     assert not (place.folder / "a.txt").exists()

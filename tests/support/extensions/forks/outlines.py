@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.policy.reuse.outline import KeyedCall, KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
+from llm_do_temporal.extensions.forks.policy.outline import (
+    KeyedCall,
+    KeyedInvocation,
+    KeyedQuestion,
+    KeyedTurn,
+    RunOutline,
+)
 
 
 def turn(number: int, key: str, *calls: KeyedCall) -> KeyedTurn:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
-from llm_do_temporal.activities.reuse import ForkRecords
+from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.conversation import TURN_KEYS
 from llm_do_temporal.messages.effects import LoadRunInput
-from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.content_keys import call_key
 from llm_do_temporal.policy.queues import Queues
-from llm_do_temporal.policy.reuse.keys import call_key
 from llm_do_temporal.storage.places import workshop_blobs
 from tests.support.runs.place import Place
 
@@ -43,7 +41,7 @@ def key_of(answer: dict[str, Any]) -> str:
 async def recorded(place: Place, run: str, turns: int, worker: str = "main") -> ForkSource:
     """Keep a record of so many turns of a run, of its write and of the worker as it is now, and return where it is."""
     blobs = workshop_blobs(place.folder)
-    loading = DefinitionActivities(place.folder, blobs, ForkRecords(blobs), search_attributes=True, queues=Queues())
+    loading = DefinitionActivities(place.folder, blobs, search_attributes=True, queues=Queues())
     answers = (await answers_of(place, run))[:turns]
     request = {"mount": {"at": "/", "root": "."}, "relative": "done.txt", **WRITE}
     written = RecordedCall(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.reuse.changes import (
+from llm_do_temporal.extensions.forks.policy.changes import (
     cut_at,
     cut_of_decision,
     cut_of_paths,
@@ -16,8 +16,8 @@ from llm_do_temporal.policy.reuse.changes import (
     read_decisions,
     read_step,
 )
-from llm_do_temporal.policy.reuse.cut import cut_turns
-from llm_do_temporal.policy.reuse.outline import KeyedInvocation, RunOutline
+from llm_do_temporal.extensions.forks.policy.cut import cut_turns
+from llm_do_temporal.extensions.forks.policy.outline import KeyedInvocation, RunOutline
 from tests.support.extensions.forks.outlines import tree
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from llm_do_temporal.policy.reuse.changes import cut_at, cut_of_decision, cut_of_result, read_decision, read_step
-from llm_do_temporal.policy.reuse.cut import Cut, cut_around
-from llm_do_temporal.policy.reuse.estimate import Range, estimate_fork
-from llm_do_temporal.policy.reuse.outline import KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
+from llm_do_temporal.extensions.forks.policy.changes import (
+    cut_at,
+    cut_of_decision,
+    cut_of_result,
+    read_decision,
+    read_step,
+)
+from llm_do_temporal.extensions.forks.policy.cut import Cut, cut_around
+from llm_do_temporal.extensions.forks.policy.estimate import Range, estimate_fork
+from llm_do_temporal.extensions.forks.policy.outline import KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
 from tests.support.extensions.forks.outlines import tree
 
 

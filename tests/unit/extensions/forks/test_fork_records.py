@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.converter import DefaultPayloadConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ExecuteActivityInput
 
-from llm_do_temporal.activities.reuse import ForkRecords, RecordedReads, ReuseActivities, chosen
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.batches import item_of
-from llm_do_temporal.messages.effects import ReadFileInput
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.forks import (
+from llm_do_temporal.extensions.forks.activities import ForkRecords, RecordedReads, ReuseActivities, chosen
+from llm_do_temporal.extensions.forks.messages import (
+    HEADER,
     INDEX_VERSION,
     ForkIndex,
+    ForkSource,
     RecordedCall,
     RecordedEffect,
     RecordedRead,
@@ -25,7 +26,10 @@ from llm_do_temporal.messages.experiments.forks import (
     ReuseCallInput,
     ReusedCall,
 )
-from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.activities import READ_FILE
+from llm_do_temporal.messages.answers import ScriptedAnswer
+from llm_do_temporal.messages.batches import item_of
+from llm_do_temporal.messages.effects import ReadFileInput
 from llm_do_temporal.policy.files.sandbox import Mount
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.places import workshop_blobs
@@ -134,15 +138,18 @@ async def test_a_record_that_cannot_be_read_is_a_final_failure(tmp_path: Path, c
     blobs = workshop_blobs(tmp_path)
     index = "0" * 64 if content is None else blobs.put_bytes(content)
     fork = ForkSource(run="first", index=index, then=True)
-    request = ReadFileInput(
-        mount=Mount(at="/", root="."), relative="a.txt", path="/a.txt", max_chars=10, offset=0, fork=fork
-    )
+    request = ReadFileInput(mount=Mount(at="/", root="."), relative="a.txt", path="/a.txt", max_chars=10, offset=0)
+    headers = {HEADER: DefaultPayloadConverter().to_payload(fork.model_dump(mode="json"))}
     following: Any = None
     inbound = RecordedReads(blobs, ForkRecords(blobs)).intercept_activity(following)
 
     async def read() -> Any:
-        return await inbound.execute_activity(ExecuteActivityInput(fn=read, args=[request], executor=None, headers={}))
+        return await inbound.execute_activity(
+            ExecuteActivityInput(fn=read, args=[request], executor=None, headers=headers)
+        )
 
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(environment.info, activity_type=READ_FILE.name)
     with pytest.raises(ApplicationError) as caught:
-        await ActivityEnvironment().run(read)
+        await environment.run(read)
     assert caught.value.non_retryable

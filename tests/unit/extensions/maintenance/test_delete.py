@@ -16,7 +16,6 @@ from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
 from llm_do_temporal.extensions.maintenance import delete as deleting
 from llm_do_temporal.extensions.maintenance import delete as module
 from llm_do_temporal.extensions.maintenance.delete import Borrower, Borrowers, borrowers_of, delete_run, read_borrowers
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.runs import RunMemo, StartRunInput
 from tests.support.runs.run_server import RunServer
 
@@ -88,8 +87,7 @@ def test_a_memo_that_says_nonsense_makes_no_circle() -> None:
 
 
 def test_a_run_that_starts_with_a_record_says_whose_it_is() -> None:
-    fork = ForkSource(run="run", index="0" * 64)
-    assert RunMemo.of(StartRunInput(worker="w", fork=fork)).fork_of == "run"
+    assert RunMemo.of(StartRunInput(worker="w", copies_of="run")).fork_of == "run"
     assert "fork_of" not in RunMemo.of(StartRunInput(worker="w")).model_dump()
 
 

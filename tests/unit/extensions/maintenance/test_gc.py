@@ -21,8 +21,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
 from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
+from llm_do_temporal.extensions.forks.messages import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.extensions.maintenance.gc import collect, mentioned, needed, our_workflows
-from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from llm_do_temporal.policy.reuse.outline import KeyedCall, KeyedInvocation, RunOutline
+from llm_do_temporal.extensions.forks.policy.outline import KeyedCall, KeyedInvocation, RunOutline
 from llm_do_temporal.policy.values import Value
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from decimal import ROUND_UP, Decimal
 
-from llm_do_temporal.policy.reuse.cut import Cut
-from llm_do_temporal.policy.reuse.outline import KeyedInvocation, KeyedTurn, RunOutline
+from llm_do_temporal.extensions.forks.policy.cut import Cut
+from llm_do_temporal.extensions.forks.policy.outline import KeyedInvocation, KeyedTurn, RunOutline
 from llm_do_temporal.policy.values import Value
 
 HEADROOM = Decimal("1.5")

@@ -11,16 +11,63 @@ from typing import Literal
 
 from pydantic import Field
 
+from llm_do_temporal.messages.activities import (
+    BUILD_INPUT,
+    FIND_FILES,
+    LIST_EXTERNAL_TOOLS,
+    LIST_FILES,
+    LOAD_TEMPLATE,
+    LOAD_WORKER,
+    READ_FILE,
+    SNAPSHOT_ATTACHMENTS,
+    ActivityRef,
+)
+from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_false, is_none
 from llm_do_temporal.messages.effects import LoadedRun
-from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.layers import LayerWork
-from llm_do_temporal.messages.runs import InvocationResult
+from llm_do_temporal.messages.runs import InvocationResult, StartRunInput
 from llm_do_temporal.policy.files.sandbox import Tree
-from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Digest, LayerUpdate
 
 INDEX_VERSION = 1
+NAME = "forks"
+"""Name of the capability, under which a start and its invocations have their ForkSource."""
+
+
+class ForkSource(Message):
+    """Record of another run, which an invocation of a fork looks its steps up in."""
+
+    run: str
+    """Workflow id of the other run."""
+    index: Digest
+    """Blob with the ForkIndex."""
+    then: bool = Field(default=True)
+    """Whether files and definitions are read as they were then, as far as the record has them; else as they are now."""
+    in_place: bool = Field(default=False, exclude_if=is_false)
+    """Whether the run goes on with work of the other run in the files themselves, as a batch that is tried again does.
+    Then only steps of the same item are reused, and nothing but answers of models and outcomes of calls."""
+
+
+def source_of(parts: Mapping[str, Json]) -> ForkSource | None:
+    """Return the record that a run or an invocation with these parts looks its steps up in; None: it is no fork."""
+    return None if NAME not in parts else ForkSource.model_validate(parts[NAME])
+
+
+def with_source(start: StartRunInput, source: ForkSource | None) -> StartRunInput:
+    """Return the start as that of a fork with this record; None: of none."""
+    parts = {name: part for name, part in start.parts.items() if name != NAME}
+    if source is not None:
+        parts[NAME] = source.model_dump(mode="json", exclude_defaults=True)
+    return start.model_copy(update={"parts": parts, "copies_of": "" if source is None else source.run})
+
+
+class TurnSource(Message):
+    """Place of a model turn of a fork, told to the activity that would ask the model."""
+
+    source: ForkSource
+    path: str
+    """Place of the invocation in the tree."""
 
 
 class RecordedTurn(Message):
@@ -80,8 +127,8 @@ class RecordedRead(Message):
 class ForkIndex(Message):
     """Record of a run for a fork of it, with the fork's changes taken out: what is not in it is done anew.
 
-    Keys are content keys, see `policy.reuse.keys`. Where several of the run's steps share a key, all are there, in the
-    order of their paths; a fork takes the one of its own path, else the first.
+    Keys are content keys, see `policy.content_keys`. Where several of the run's steps share a key, all are there, in
+    the order of their paths; a fork takes the one of its own path, else the first.
     """
 
     version: int = INDEX_VERSION
@@ -138,3 +185,23 @@ class ReusedCall(Message):
     """Reason why a recorded call is carried out again, for the audit; empty: it was not there, or is reused."""
     key: str = Field(default="", exclude_if=is_empty)
     """Key that was looked up, for readers of the history."""
+
+
+HEADER = "llm-do-fork"
+"""Header of activities that read, with a ForkSource of which `then` is true."""
+READS = frozenset(
+    ref.name
+    for ref in (
+        LOAD_WORKER,
+        LOAD_TEMPLATE,
+        BUILD_INPUT,
+        READ_FILE,
+        LIST_FILES,
+        FIND_FILES,
+        SNAPSHOT_ATTACHMENTS,
+        LIST_EXTERNAL_TOOLS,
+    )
+)
+"""Activities that only read, whose results are recorded."""
+REUSE_CALL = ActivityRef("reuse_call", ReuseCallInput, ReusedCall)
+"""Look a call up in the record that a fork reuses, and put the changes of files that it made into the fork's layer."""

@@ -9,18 +9,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.usage import RequestUsage
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from llm_do_temporal.activities.definitions import RunLoad
 from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.errors import EffectFailed, LlmDoError
-from llm_do_temporal.messages.activities import REUSE_CALL
+from llm_do_temporal.errors import EffectFailed, LlmDoError, UsageError
+from llm_do_temporal.extensions.forks.messages import (
+    HEADER,
+    INDEX_VERSION,
+    READS,
+    REUSE_CALL,
+    ForkIndex,
+    ForkSource,
+    RecordedCall,
+    RecordedEffect,
+    RecordedTurn,
+    ReuseCallInput,
+    ReusedCall,
+    TurnSource,
+)
 from llm_do_temporal.messages.batches import item_of
+from llm_do_temporal.messages.budget import Saved
+from llm_do_temporal.messages.conversation import REUSED, Reused
 from llm_do_temporal.messages.delegation import SaveWorkerInput
 from llm_do_temporal.messages.effects import (
     AttachedFile,
@@ -28,26 +48,18 @@ from llm_do_temporal.messages.effects import (
     FileChange,
     FindFilesInput,
     ListFilesInput,
+    LoadedRun,
     ReadFileInput,
     ShellResult,
     SnapshotInput,
     WriteFileInput,
 )
-from llm_do_temporal.messages.experiments.forks import (
-    INDEX_VERSION,
-    ForkIndex,
-    RecordedCall,
-    RecordedEffect,
-    RecordedTurn,
-    ReuseCallInput,
-    ReusedCall,
-)
-from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.layers import LayerWork
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.content_keys import read_key
 from llm_do_temporal.policy.files.sandbox import Mount, join
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import merged
-from llm_do_temporal.policy.reuse.keys import read_key
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
 from llm_do_temporal.sandbox.text_files import TextFiles
@@ -101,6 +113,12 @@ class ForkRecords:
         return index
 
 
+@lru_cache(maxsize=1)
+def records_of(blobs: BlobStore) -> ForkRecords:
+    """Return the records in the blob store of a service."""
+    return ForkRecords(blobs)
+
+
 def chosen(recorded: Sequence[Recorded], path: str, in_place: ForkIndex | None = None) -> Recorded | None:
     """Return the step of the invocation at this path, else the first; None where there is none.
 
@@ -115,7 +133,7 @@ def chosen(recorded: Sequence[Recorded], path: str, in_place: ForkIndex | None =
     return next((one for one in own if one.path == before + path.removeprefix(item)), own[0] if own else None)
 
 
-_FORK, _READ_KEY = "fork", "read_key"
+_READ_KEY = "read_key"
 
 
 class ReuseActivities:
@@ -236,16 +254,12 @@ class _Inbound(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - named by the SDK
         request = input.args[0] if input.args else None
-        if (
-            not isinstance(request, BaseModel)
-            or _FORK not in type(request).model_fields
-            or isinstance(request, ReuseCallInput)
-        ):
+        if not isinstance(request, BaseModel) or activity.info().activity_type not in READS:
             return await super().execute_activity(input)
-        fork = getattr(request, _FORK)
-        if isinstance(fork, ForkSource) and fork.then:
+        if HEADER in input.headers:
+            given = activity.payload_converter().from_payload(input.headers[HEADER])
             with user_errors():
-                found = await asyncio.to_thread(self._recorded, fork, request)
+                found = await asyncio.to_thread(self._recorded, ForkSource.model_validate(given), request)
             if found is not None:
                 return found
         result = await super().execute_activity(input)
@@ -287,3 +301,62 @@ def _places(request: Any) -> list[str]:
         return [join(request.mount.root, request.relative)]
     files: tuple[AttachedFile, ...] = request.files if isinstance(request, FindFilesInput | SnapshotInput) else ()
     return [join(one.mount.root, one.relative) for one in files if one.mount is not None]
+
+
+def reused(recorded: RecordedTurn, fork: ForkSource) -> ModelResponse:
+    """Return the recorded answer as that of a turn which costs nothing, with its origin and what it has saved."""
+    answer = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([recorded.answer])[0])
+    spent = answer.usage
+    origin = Reused(
+        run=fork.run,
+        path=recorded.path,
+        turn=recorded.turn,
+        saved=Saved(
+            requests=1,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            cost_usd=spent.cost,
+        ),
+    )
+    free = RequestUsage(cost=Decimal(0))
+    return replace(answer, usage=free, metadata={REUSED: origin.model_dump(mode="json")})
+
+
+async def known_turn(records: ForkRecords, told: Any, key: str) -> ModelResponse | None:
+    """Return the answer of the turn with this key in the record of another run; None where it is not in there.
+
+    `told` is a TurnSource as JSON.
+    """
+    turn = TurnSource.model_validate(told)
+    found = await records.turn(turn.source, key, turn.path)
+    return None if found is None else reused(found, turn.source)
+
+
+_AS_NOW = ("rules", "shell", "queues", "extensions", "search_attributes", "live_text", "workshop_has_sandbox")
+"""Settings that a fork takes from the workshop and the worker service of now, whatever the other run had."""
+
+
+def load_fork(records: ForkRecords, start: StartRunInput, part: Any, load: RunLoad) -> LoadedRun:
+    """Return what a fork begins with: what the other run had loaded, as far as its record has it.
+
+    Rules, folders and what this service has count as they are now. Decisions of the other run come behind those of the
+    start. Raises UsageError where the changes of the fork would not stay aside, or the record cannot be used.
+    """
+    source = ForkSource.model_validate(part)
+    if not start.aside and not source.in_place:
+        raise UsageError(
+            f"a fork of run '{source.run}' would write into the workshop's files",
+            next_step="Start it with `aside`, as `llm-do-temporal fork` does.",
+        )
+    index = records.index(source)
+    loaded = index.loaded
+    if loaded is None:
+        loaded = load.all()
+    else:
+        now, tree = load.settings()
+        kept: dict[str, Any] = {name: getattr(now, name) for name in _AS_NOW}
+        if start.mode is not None:
+            kept["mode"] = start.mode
+        settings = loaded.settings.model_copy(update=kept)
+        loaded = loaded.model_copy(update={"settings": settings, "tree": tree})
+    return loaded.model_copy(update={"script": (*start.script, *index.answers)})

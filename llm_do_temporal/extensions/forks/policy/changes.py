@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.policy.reuse.cut import Cut, cut_after, cut_around, cut_below, cut_turns
-from llm_do_temporal.policy.reuse.outline import KeyedCall, KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
+from llm_do_temporal.extensions.forks.policy.cut import Cut, cut_after, cut_around, cut_below, cut_turns
+from llm_do_temporal.extensions.forks.policy.outline import (
+    KeyedCall,
+    KeyedInvocation,
+    KeyedQuestion,
+    KeyedTurn,
+    RunOutline,
+)
 from llm_do_temporal.policy.values import Value
 
 _STEP = re.compile(r"(?P<path>[^@]+)@(?P<turn>[0-9]{1,6})(?:#(?P<call>[0-9]{1,6}))?")

@@ -1,1 +1,0 @@
-"""Reuse of tool calls by forks."""
