@@ -40,7 +40,7 @@ FEATURES = {
     "failed-child": "test_delegation.py::test_a_child_that_fails_is_a_tool_result_and_the_parent_goes_on",
     "fallback-models": "test_failing_models.py::test_when_the_last_fails_too_the_first_is_asked_again",
     "files": "test_files.py::test_a_worker_writes_reads_edits_and_lists",
-    "fork": "test_changed_forks.py::test_a_changed_child_runs_alone_and_its_sibling_is_reused",
+    "fork": "extensions/forks/test_changed_forks.py::test_a_changed_child_runs_alone_and_its_sibling_is_reused",
     "grant-by-kind": "test_kinds.py::test_a_grant_for_two_answers_two_of_eight_calls_at_once_and_can_be_taken_back",
     "grant-continued": "test_kinds.py::test_a_run_that_is_continued_as_new_takes_its_grant_along",
     "held": "test_undo.py::test_a_decision_that_is_left_alone_takes_effect_by_itself",

@@ -21,10 +21,14 @@ from tests.support.runs.histories import read_history
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*/*.json*"))
 
 
+_PINNED = {"fork": ("review",)}
+"""Further capabilities that the runs of a feature have in their settings."""
+
+
 def _needed(feature: str) -> list[pytest.MarkDecorator]:
-    """Marks of the capability whose tests record the histories of a feature."""
+    """Marks of the capabilities that record the histories of a feature, or may have a part in their runs."""
     folders = FEATURES.get(feature, "").split("/")
-    return [pytest.mark.extension(folders[1])] if folders[0] == "extensions" else []
+    return [pytest.mark.extension(folders[1], *_PINNED.get(feature, ()))] if folders[0] == "extensions" else []
 
 
 @pytest.mark.parametrize("feature", [pytest.param(one, marks=_needed(one)) for one in FEATURES])

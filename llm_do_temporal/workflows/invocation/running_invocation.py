@@ -28,7 +28,7 @@ class RunningInvocation(Protocol):
 
     @property
     def parts_of_turn(self) -> dict[str, Json]:
-        """What capabilities are told of each model turn, by their names."""
+        """Values that capabilities are told of each model turn, by their names."""
         ...
 
     async def check_output(self, output: Any) -> Any:

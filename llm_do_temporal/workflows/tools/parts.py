@@ -73,7 +73,7 @@ class Advice:
     """Advice of a part on a step before it is judged. It can keep an effect from happening, and have none happen."""
 
     known: KnownStep | None = None
-    """What the step came to; None: it is judged and carried out."""
+    """Outcome of the step; None: it is judged and carried out."""
     asks: bool = False
     """Whether people are asked even where the call only changes a layer."""
     doubtful: bool = False
