@@ -58,6 +58,7 @@ class ReviewDesk:
         question = self.questions_asked[at]
         if not question.is_open:
             raise DecisionRefused("somebody was faster")
+        assert decision.decision is not None
         self.decisions.append(decision)
         now, args = datetime.now(UTC), decision.args or question.args
         verdict = Verdict(

@@ -61,6 +61,7 @@ class ReviewedRun(LlmDoClient):
 
     async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
         """See LlmDoClient."""
+        assert decision.decision is not None
         self.taken.append(decision)
         question = next(one.question for one in self.asked if one.question.id == decision.id)
         args = decision.args or question.args
