@@ -9,6 +9,7 @@ Importing an extension must be quick: modules that its hooks need are imported i
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -156,6 +157,58 @@ class Finding:
         return {"what": self.what, "status": self.status, "message": self.message, "next": self.next_step}
 
 
+class QuestionView:
+    """Way in which people see and answer the questions that a capability asks by itself, in every interface.
+
+    Such a question is an ExtensionQuestion with the name of the capability. Each method has a default, which is used
+    where the capability is not installed: it shows the value as JSON.
+    """
+
+    noun = "question"
+    """Word for one of them; a word for several has an `s` behind it."""
+    tool = ""
+    """Tool that lists name for such a question; they are answered one by one."""
+
+    def done_words(self, kind: Any) -> str:
+        """Return the words by which people know a question that got an answer of this DecisionKind."""
+        return str(kind.done)
+
+    def command(self, run: str, approval: str = "") -> str:
+        """Return the command that shows what is asked, without the program's name; `approval` is an id, or empty."""
+        return f"approvals {run} {approval}".rstrip()
+
+    def lines(self, question: Any, width: int) -> Sequence[Any]:
+        """Return lines about what a Question asks, as str or Text of Rich, for a terminal where it is not asked."""
+        return [json.dumps(question.request.extension.shown, ensure_ascii=True)]
+
+    async def on_terminal(self, client: Any, question: Any, prompter: Any, console: Any) -> Any:
+        """Return the AskedSubject with which a Question is asked on the terminal; None: like a call."""
+        return None
+
+    async def page(self, request: Any, question: Any, known: Sequence[Any], **state: Any) -> Any:
+        """Return the page of a Question, and None for the ordinary one. `known` are all questions of the run.
+
+        `state` may have `problem`, words for what went wrong; `status`, of the answer; and `sent`, whether an answer
+        was sent that no service has taken yet.
+        """
+        return None
+
+    async def take(self, request: Any, question: Any, known: Sequence[Any]) -> Any:
+        """Return the answer to a form that was sent from its page, and None to have it taken as that of a call."""
+        return None
+
+    async def outline(self, service: Any, who: Any, question: Any, most: int) -> str:
+        """Return what a message of a chat says of a Question, with `most` things at most. Raises LlmDoError.
+
+        `service` is the DoorService, `who` the Principal who reads.
+        """
+        return json.dumps(question.request.extension.shown, ensure_ascii=True)
+
+    def elsewhere(self, run: str) -> str:
+        """Return the reason why a message of a chat cannot be answered with an approval."""
+        return f"This message does not show all that is asked. `llm-do-temporal {self.command(run)}` shows it."
+
+
 class Extension:
     """Base class of a capability. Each hook has a default that adds nothing."""
 
@@ -191,6 +244,24 @@ class Extension:
         like `LlmDoClient`. What is added to a class is a function; it is called with the object before its arguments.
         """
         return {}
+
+    def commit_activities(self) -> Sequence[str]:
+        """Return the names of its activities that make the changes of a layer for real.
+
+        The input of each names the blob with the layer in its field `manifest`, and the result is a CommittedChanges.
+        """
+        return ()
+
+    def question_view(self) -> QuestionView | None:
+        """Return how the questions that it asks by itself are shown; None: it asks none."""
+        return None
+
+    async def read_patch(self, client: Any, run: str, workshop: Path | None) -> str | None:
+        """Return what a run proposes, has kept aside, or has made last, as a patch for `git apply`; None: not known.
+
+        `client` is the LlmDoClient, `workshop` the folder that changes kept aside are compared with.
+        """
+        return None
 
     async def take_over(self, client: Any, run: str, start: Any) -> tuple[Any, Sequence[str]]:
         """Return the start of a further attempt at a batch, and lines for people about what it takes over.
@@ -340,12 +411,37 @@ def added_names(owner: str) -> dict[str, str]:
     return {name: home for one in installed() for name, home in one.public_names().get(owner, {}).items()}
 
 
+@cache
+def commit_activities() -> frozenset[str]:
+    """Return the names of all activities that make the changes of layers for real."""
+    return frozenset(name for extension in installed() for name in extension.commit_activities())
+
+
+def view_of(request: Any) -> QuestionView | None:
+    """Return how a question is shown that a capability asks; None where the RequestApprovalInput is of any other."""
+    if request.extension is None:
+        return None
+    return _views().get(request.extension.name) or QuestionView()
+
+
+def view_of_tool(tool: str) -> QuestionView | None:
+    """Return how questions are shown that lists name by this tool; None: they are about a call, or a limit."""
+    return next((view for view in _views().values() if view.tool == tool), None)
+
+
+@cache
+def _views() -> dict[str, QuestionView]:
+    found = {one.name: one.question_view() for one in installed()}
+    return {name: view for name, view in found.items() if view is not None}
+
+
 class Extensible:
     """Base of a class to which capabilities add methods; see `Extension.public_names`."""
 
     def __getattr__(self, name: str) -> Any:
         """Return a method that a capability adds. Raises AttributeError."""
-        home = None if name.startswith("_") else added_names(type(self).__name__).get(name)
+        added = (added_names(kind.__name__) for kind in type(self).__mro__ if not name.startswith("_"))
+        home = next((names[name] for names in added if name in names), None)
         if home is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return partial(getattr(import_module(home), name), self)

@@ -13,13 +13,12 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from secrets import token_urlsafe
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
-from llm_do_temporal.doors.reviews import ChangedFile, ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN
 from llm_do_temporal.doors.values import (
     Answer,
@@ -43,20 +42,15 @@ __all__ = [
     "Answer",
     "AskedQuestion",
     "BatchItems",
-    "ChangedFile",
-    "ChangedLines",
     "Failure",
     "ItemOutcome",
     "RemoteClient",
-    "ReviewHead",
-    "ReviewParts",
     "Run",
     "RunFile",
     "RunTree",
     "RunsPage",
     "SentFile",
     "SentItem",
-    "ShownChanges",
     "Start",
     "TranscriptEntry",
     "TranscriptPart",
@@ -237,34 +231,6 @@ class RemoteClient(Extensible):
         """Take back one's own decision about the question as it was read. Raises DecisionRefused: it is too late."""
         path = run_path(question.run, "questions", question.id, "undo")
         return await self.requests.post(AskedQuestion, path, shown=question.digest)
-
-    async def reviews(self, run: str) -> list[ReviewHead]:
-        """Return the reviews of the run, open or decided, in order."""
-        return await self.requests.get(list[ReviewHead], run_path(run, "reviews"))
-
-    async def review(self, run: str, question: str) -> ShownChanges:
-        """Return a review with its changes, without their lines."""
-        return await self.requests.get(ShownChanges, run_path(run, "reviews", question))
-
-    async def change(self, review: ReviewHead, path: str, *, why: bool = False) -> ChangedLines:
-        """Return a change of a review with its lines; `why` has the words of the model with it."""
-        return await self.requests.get(
-            ChangedLines, run_path(review.run, "reviews", review.id, "change"), path=path, why=why
-        )
-
-    async def changed_file(self, review: ReviewHead, path: str, *, side: Literal["now", "base"] = "now") -> bytes:
-        """Return the bytes of a changed file as it would be `now`, or as it was at its `base`."""
-        place, params = run_path(review.run, "reviews", review.id, "content"), {"path": path, "side": side}
-        return (await self.requests.ask("GET", place, params=params)).content
-
-    async def answer(self, review: ReviewHead, parts: ReviewParts) -> AskedQuestion:
-        """Answer a review as it was read, in parts. Raises DecisionRefused, which says who was first."""
-        path = run_path(review.run, "reviews", review.id, "answer")
-        return await self.requests.post(AskedQuestion, path, parts, shown=review.digest)
-
-    async def patch(self, run: str) -> str:
-        """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-        return (await self.requests.ask("GET", run_path(run, "patch"))).text
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools and reviews have written."""

@@ -18,7 +18,6 @@ from llm_do_temporal.cli.commands.definitions.schema import schema
 from llm_do_temporal.cli.commands.export import export, logs
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
-from llm_do_temporal.cli.commands.reviews.review import review
 from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
@@ -116,17 +115,6 @@ _COMMANDS = (
         ("modify decks-1 a3", """modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'"""),
     ),
     Command("undo", undo, _DECISIONS, "RUN ID [FLAGS]", ("undo decks-1 a3",)),
-    Command(
-        "review",
-        review,
-        _DECISIONS,
-        "RUN [PATH] [FLAGS]",
-        (
-            "review rename-1  # go through it on the terminal",
-            "review rename-1 --diff src/",
-            "review rename-1 --all --reject src/a.py:1f2e3d4c --comment 'src/a.py:12: keep the old name here'",
-        ),
-    ),
     Command("grants", grants, _DECISIONS, "RUN [FLAGS]"),
     Command("revoke", revoke, _DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
     Command("dev", dev, _SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),

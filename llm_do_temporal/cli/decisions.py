@@ -48,9 +48,10 @@ async def decide_several(location: Location, run: str | None, several: Several, 
         raise UsageError("--all is about one run; name it: RUN --all")
     async with opened(location, "decision") as session:
         found = await _groups(session.client, run, several.group)
-        groups = [group for group in found if not any(entry.is_review for entry in group.entries)]
-        if len(groups) < len(found):
-            say(f"reviews are answered one by one: {location.command(f'review {run}')}")
+        groups = [group for group in found if all(entry.view is None for entry in group.entries)]
+        views = {view.noun: view for group in found for entry in group.entries if (view := entry.view) is not None}
+        for view in views.values():
+            say(f"{view.noun}s are answered one by one: {location.command(view.command(run or ''))}")
         questions = [question for group in groups for question in group.frozen()]
         if not questions:
             say("nothing of it waits for approval")

@@ -32,8 +32,6 @@ from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, de
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.open_questions import read_open_questions
-from llm_do_temporal.client.reviews.desk import decide_review, read_reviews
-from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.follower import Follower, Tap, ordered_events
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
 from llm_do_temporal.client.views.run_list import RunSummary, every_run, listed_run
@@ -42,7 +40,6 @@ from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, r
 from llm_do_temporal.desk.state import already_decided_message, only_meant
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.extension import Extensible
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -333,16 +330,6 @@ class LlmDoClient(Extensible):
     ) -> list[QuestionOutcome]:
         """Decide each of these questions by itself, as it was shown; `told` hears of each outcome at once."""
         return await decide_each(self, questions, decision, told=told)
-
-    async def reviews(self, run: str) -> list[Review]:
-        """Return the reviews of the run, open or decided, in order; no file is read before somebody looks at it."""
-        return await read_reviews(self, run)
-
-    async def decide_review(
-        self, review: Review, answer: ReviewAnswer | None, *, note: str = "", by: str = "", hold: int = 0
-    ) -> Approval | None:
-        """Decide a review as it was read; None rejects all of it, with `note` as the reason. Raises DecisionRefused."""
-        return await decide_review(self, review, answer, note=note, by=by, hold=hold)
 
     async def desk(self, run: str) -> DeskState:
         """Return all approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""

@@ -193,11 +193,11 @@ def frozen(entries: Iterable[InboxEntry]) -> list[FrozenQuestion]:
 def grouped(entries: Iterable[InboxEntry]) -> list[QuestionGroup]:
     """Return the entries in groups, the oldest question first.
 
-    One that has no key is a group of its own, and so is a review: two of them never ask for the same.
+    One that has no key is a group of its own, and so is one that a capability asks: two of them never ask for the same.
     """
     by_key: dict[object, list[InboxEntry]] = defaultdict(list)
     for entry in entries:
-        has_key = entry.group is not None and entry.digest and not entry.is_review
+        has_key = entry.group is not None and entry.digest and entry.view is None
         by_key[entry.group.key if has_key and entry.group else (entry.run, entry.id)].append(entry)
     groups = [_group(sorted(found, key=lambda one: one.asked_at)) for found in by_key.values()]
     return sorted(groups, key=lambda group: group.oldest)
@@ -264,7 +264,7 @@ def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
 
 def _group(entries: Sequence[InboxEntry]) -> QuestionGroup:
     first = entries[0]
-    told = first.group if first.digest and not first.is_review else None
+    told = first.group if first.digest and first.view is None else None
     return QuestionGroup(told.key if told else "", told.title if told else first.summary, tuple(entries))
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.question_background import Background
 from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.extension import QuestionView, view_of
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.values import canonical
@@ -81,7 +82,7 @@ class QuestionDocument:
     diff: str
     """Change that approving would make now; empty where it is not known, or others have changed the arguments."""
     parts: tuple[CallPart, ...]
-    """The whole call that approving would agree to now; empty for a review, whose changes are shown by themselves."""
+    """The whole call that approving would agree to now; empty where a capability shows what it asks."""
     facts: tuple[str, ...]
     """Clauses about who may decide, how many have agreed, and until when."""
     problems: Mapping[Action, str]
@@ -92,9 +93,9 @@ class QuestionDocument:
         return not self.problems[action]
 
     @property
-    def is_review(self) -> bool:
-        """Whether it asks for a review of changes."""
-        return self.question.request.extension is not None
+    def view(self) -> QuestionView | None:
+        """View of it, where a capability asks it; None: it is about a call, or a limit."""
+        return view_of(self.question.request)
 
     @property
     def answers(self) -> tuple[Verdict, ...]:
@@ -106,7 +107,7 @@ class QuestionDocument:
     @property
     def answer_words(self) -> str:
         """The decision and who took it, like `approved by ann via slack`; empty where there is none."""
-        return "" if self.answer is None else answer_words(self.answer, is_review=self.is_review)
+        return "" if self.answer is None else answer_words(self.answer, self.view)
 
     @property
     def call_text(self) -> str:
@@ -160,16 +161,14 @@ def parts_of_call(request: RequestApprovalInput, args: Mapping[str, Any], diff: 
             yield CallPart("capability", use.name, more)
 
 
-def answer_words(verdict: Verdict, *, is_review: bool = False) -> str:
+def answer_words(verdict: Verdict, view: QuestionView | None = None) -> str:
     """Return a decision and who took it, like `approved by ann via slack`."""
-    return f"{done_words(verdict.decision, is_review=is_review)} by {by_words(verdict.by, verdict.via)}"
+    return f"{done_words(verdict.decision, view)} by {by_words(verdict.by, verdict.via)}"
 
 
-def done_words(kind: DecisionKind, *, is_review: bool = False) -> str:
+def done_words(kind: DecisionKind, view: QuestionView | None = None) -> str:
     """Return the words by which people know a request that got this answer."""
-    if not is_review or kind is DecisionKind.REJECT:
-        return kind.done
-    return "accepted" if kind is DecisionKind.APPROVE else "answered change by change"
+    return kind.done if view is None else view.done_words(kind)
 
 
 def by_words(by: str | None, via: str | None = "") -> str:
@@ -210,7 +209,8 @@ def _facts(question: Question) -> Iterator[str]:
 def _problems(question: Question) -> dict[Action, str]:
     request = question.request
     closed = "" if question.is_open else f"'{question.id}' needs no answer any more"
-    by_itself = "a review is answered by itself" if request.extension is not None else ""
+    view = view_of(request)
+    by_itself = "" if view is None else f"a {view.noun} is answered by itself"
     unchangeable = f"'{question.id}' cannot be changed, only approved or rejected"
     changed = "others have changed the arguments" if question.args != request.args else ""
     return {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message, is_empty
+from llm_do_temporal.messages.base import Message, is_empty, is_zero
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Digest, LayerAuthor, LayerUpdate
@@ -51,3 +51,30 @@ class JoinedLayers(Message):
     """Paths that both have changed, with the reason, of which the caller's side stays; at most 50."""
     more: int = 0
     """Number of further conflicts."""
+
+
+class CommittedFile(Message):
+    """File that a commit has made or changed."""
+
+    path: str
+    """Path below the workshop."""
+    bytes: int
+    sha256: Digest
+    created: bool = Field(default=False, exclude_if=is_zero)
+    """Whether nothing was at its path before."""
+
+
+class CommittedChanges(Message):
+    """Result of an activity that makes the changes of a layer for real."""
+
+    committed: bool
+    """Whether the changes were made; if not, none was."""
+    paths: int = 0
+    conflicts: tuple[str, ...] = ()
+    """Paths that somebody else has changed meanwhile, with the reason; at most 50."""
+    commit: str = ""
+    """Name of the git commit; empty where files were changed."""
+    files: tuple[CommittedFile, ...] = Field(default=(), exclude_if=is_empty)
+    """Files of the workshop that were made or changed, at most 500; none for a git commit."""
+    more_files: int = Field(default=0, exclude_if=is_zero)
+    """Number of further files."""

@@ -24,7 +24,6 @@ from llm_do_temporal.ui.pages import (
     attachments,
     groups,
     inbox,
-    reviews,
     run,
     runs,
     start,
@@ -32,7 +31,7 @@ from llm_do_temporal.ui.pages import (
 from llm_do_temporal.ui.requests import UiSettings, error_page, sentence
 
 _STATIC = Path(__file__).with_name("static")
-_PAGES = (inbox, groups, approval, reviews, attachments, runs, run, start)
+_PAGES = (inbox, groups, approval, attachments, runs, run, start)
 
 
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:

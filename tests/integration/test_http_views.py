@@ -46,7 +46,7 @@ async def test_a_run_tells_its_tree_and_what_each_invocation_said_and_spent(plac
         assert (await ci.ask("GET", f"/runs/{run}/transcript", params={"part": part})).status == 404
     assert (await ci.ask("GET", f"/runs/{run}/items")).status == 422
     other = program(place, "other", START)
-    for path in ("tree", "transcript", "items", "reviews", "patch"):
+    for path in ("tree", "transcript", "items"):
         assert (await other.ask("GET", f"/runs/{run}/{path}")).status == 404, path
 
 

@@ -32,8 +32,6 @@ from llm_do_temporal.remote import (
     Answer,
     AskedQuestion,
     RemoteClient,
-    ReviewHead,
-    ReviewParts,
     RunFile,
     SentFile,
     Start,
@@ -129,9 +127,9 @@ async def test_a_result_is_waited_for_while_more_is_asked_than_one_request_may_n
             await result
 
 
-@pytest.mark.extension("forks")
+@pytest.mark.extension("forks", "review")
 async def test_a_program_without_temporal_answers_reviews_and_forks(place: Place) -> None:
-    from llm_do_temporal.remote import Fork
+    from llm_do_temporal.remote import Fork, ReviewParts
 
     place.worker(
         "writer",
@@ -266,10 +264,10 @@ class Recorder:
             self.asked.add(route.name)
 
 
-@pytest.mark.extension("evaluations", "forks")
+@pytest.mark.extension("evaluations", "forks", "review")
 async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
     """Each method is called about a run that is not there: what counts is which route that asks."""
-    from llm_do_temporal.remote import ExperimentStart, Fork
+    from llm_do_temporal.remote import ExperimentStart, Fork, ReviewHead, ReviewParts
 
     api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
     head = ReviewHead.model_construct(run="nothing", id="a1", digest="0")

@@ -12,6 +12,7 @@ from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import printed_table, say
 from llm_do_temporal.cli.written_files import check_place, form_of, write_whole
 from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.extension import installed
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 if TYPE_CHECKING:
@@ -124,9 +125,11 @@ async def _read_table(session: Session, run: str) -> str:
 
 async def _read_patch(session: Session, run: str) -> str:
     from llm_do_temporal.cli.text import visible_block
-    from llm_do_temporal.client.reviews.desk import read_patch
 
-    text = await read_patch(session.client, run, session.workshop)
+    found = [await one.read_patch(session.client, run, session.workshop) for one in installed()]
+    text = next((one for one in found if one is not None), None)
+    if text is None:
+        raise UsageError("no extension that keeps changes for a review is installed here")
     if remove_keys(text) != text:
         raise UsageError(
             "the changes have the value of a configured key in them, and no patch is written of that",

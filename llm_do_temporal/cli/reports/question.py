@@ -59,6 +59,6 @@ def _state(document: QuestionDocument, location: Location) -> str:
         return f"\n{visible_line(document.answer_words, 120)}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}{undone}"
     if question.withdrawn:
         return "\nnobody needs an answer any more"
-    if document.is_review:
-        return f"\nlook at the changes with: {location.command(f'review {question.run} --id {question.id}')}"
+    if document.view is not None:
+        return f"\nlook at the changes with: {location.command(document.view.command(question.run, question.id))}"
     return f"\nanswer with: {location.command(f'approve {question.run} {question.id}')}"

@@ -24,8 +24,7 @@ from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.tables import kind_lines
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Interrupt, Prompter, forget_typed
-from llm_do_temporal.cli.terminal.question import fit_question, joined, question_text
-from llm_do_temporal.cli.terminal.review import EXPLAINED, ReviewWalk, fit_review, read_review, review_text
+from llm_do_temporal.cli.terminal.question import FittedQuestion, fit_question, joined, question_text
 from llm_do_temporal.cli.text import value_line, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds, seconds_until
@@ -33,7 +32,6 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.open_questions import QuestionGroup, read_group
 from llm_do_temporal.client.question_background import read_background
 from llm_do_temporal.client.question_document import QuestionDocument, changed_arguments, document_of
-from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.login import login_name
@@ -43,7 +41,7 @@ from llm_do_temporal.ui.content.forms import editable_yaml, read_arguments
 
 _MENU_LINES = 3
 """Lines of the letters below a question, with the prompt, and an empty one above it."""
-_AGREEING = ("a", "n", "s", "k")
+AGREEING = ("a", "n", "s", "k")
 """Letters that agree to the call as it is shown."""
 _GROUP_MENU_LINES = 3
 _UNSETTLED = (Fate.REFUSED, Fate.CHANGED, Fate.UNKNOWN)
@@ -72,6 +70,29 @@ class Parting(Enum):
     LEFT = auto()
     SKIPPED = auto()
     """Left for the next one."""
+
+
+class AskedSubject:
+    """Subject that a capability asks about by itself, on the terminal. Defaults are as for a call."""
+
+    letters: tuple[str, ...] = ("[a]pprove",)
+    """Letters of its own for the menu, with their words."""
+    explained = ""
+    """Lines about all letters that answer it."""
+
+    def fit(self, document: QuestionDocument, width: int, height: int, *, others: int) -> FittedQuestion:
+        """Return its beginning in at most `height` lines; `others` more questions wait."""
+        return fit_question(document, width, height, others=others)
+
+    def text(self, document: QuestionDocument, width: int) -> str:
+        """Return all of it as plain text. Blocks: files may be read."""
+        return question_text(document, width)
+
+    def actions(
+        self, asker: Asker, document: QuestionDocument, prompter: Prompter
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what its letters do; they replace those of a call that agree, and are added to the others."""
+        return {}
 
 
 class Holds:
@@ -136,10 +157,10 @@ class Asker:
         self._votes_of = votes_of
         self._groups = groups
         self._holds = holds if holds is not None else Holds(client, 0)
-        self._review: Review | None = None
-        """Review that the question asks for; None for any other question, and where its changes cannot be read."""
-        self._unread = 0
+        self.unread = 0
         """Lines of the call that the screen had no room for, and that were not read yet."""
+        self._subject: AskedSubject | None = None
+        """Subject of a question that a capability asks; None: it is about a call, or a limit."""
 
     def wants(self, run: str, approval: str) -> bool:
         """Whether this person may still be asked about the approval of the run."""
@@ -153,7 +174,10 @@ class Asker:
         prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
         try:
             document = document_of(question, await read_background(self._client, question, known))
-            self._review = await read_review(self._client, question, prompter)
+            view = document.view
+            self._subject = (
+                None if view is None else await view.on_terminal(self._client, question, prompter, self._console)
+            )
             forget_typed()
             self._show(document, others)
             while self.wants(question.run, question.id):
@@ -171,31 +195,26 @@ class Asker:
     def _show(self, document: QuestionDocument, others: int) -> None:
         """Show the question as far as the screen has room for it."""
         width, height = self._console.width, self._console.height - _MENU_LINES
-        if self._review is not None:
-            fitted = fit_review(self._review, width, height, others=others)
-        else:
-            fitted = fit_question(document, width, height, others=others)
-        # Of a review that cannot be read here nothing was shown.
-        self._unread = fitted.unread or (document.is_review and self._review is None)
+        fit = fit_question if self._subject is None else self._subject.fit
+        fitted = fit(document, width, height, others=others)
+        self.unread = fitted.unread
         self._note(document.question)
         self._console.print(joined(fitted.lines))
 
     async def _read(self, document: QuestionDocument, prompter: Prompter) -> None:
         """Show the whole question in the pager."""
-        if self._review is not None:
-            await prompter.read(await asyncio.to_thread(review_text, self._review, self._console.width))
-        else:
-            await prompter.read(question_text(document, self._console.width))
-        self._unread = 0
+        text = question_text if self._subject is None else self._subject.text
+        await prompter.read(await asyncio.to_thread(text, document, self._console.width))
+        self.unread = 0
         self._note(document.question)
 
     async def _read_first(self, document: QuestionDocument, prompter: Prompter) -> None:
-        prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
+        prompter.tell(f"{self.unread:,} lines of it were not shown yet; here is all of it, then answer")
         await self._read(document, prompter)
 
     def _note(self, question: Question) -> None:
         """Note that this terminal has shown the question; or none, while some of it was not read."""
-        shown = [] if self._unread else [ShownQuestion(question.id, question.request.digest)]
+        shown = [] if self.unread else [ShownQuestion(question.id, question.request.digest)]
         note_shown(question.run, shown, on=self._console.file)
 
     async def _ask_once(self, document: QuestionDocument, prompter: Prompter) -> Parting | None:
@@ -203,8 +222,7 @@ class Asker:
         question = document.question
         equal = 0 if self._groups is None else self._groups.count(question)
         letters = (
-            "[a]ccept all" if document.is_review else "[a]pprove",
-            "[w]alk through" if self._review is not None else "",
+            *(AskedSubject.letters if self._subject is None else self._subject.letters),
             "[r]eject",
             "[m]odify" if document.can("change") else "",
             f"[g]roup of {equal}" if equal > 1 else "",
@@ -233,20 +251,18 @@ class Asker:
         asked = (document.question, prompter)
         reason = "reason, which the model is told (empty: back): "
         actions: dict[str, Callable[[], Awaitable[None]]] = {
-            "a": partial(self._decide, *asked, DecisionKind.APPROVE),
+            "a": partial(self.decide, *asked, DecisionKind.APPROVE),
             "n": partial(self._with_text, *asked, DecisionKind.APPROVE, "note (empty: back): "),
-            "s": partial(self._decide, *asked, DecisionKind.APPROVE, remember=Remember.SESSION),
+            "s": partial(self.decide, *asked, DecisionKind.APPROVE, remember=Remember.SESSION),
             "k": partial(self._with_kind, *asked),
             "r": partial(self._with_text, *asked, DecisionKind.REJECT, reason),
             "v": partial(self._read, document, prompter),
             "x": partial(self._stop, *asked),
         }
-        if document.is_review:
-            actions |= {letter: partial(self._accept_all, document, letter, prompter) for letter in _AGREEING}
-        elif self._unread:
-            actions |= dict.fromkeys(_AGREEING, partial(self._read_first, document, prompter))
-        if self._review is not None:
-            actions["w"] = partial(self._walk, self._review, prompter)
+        if self._subject is not None:
+            actions |= self._subject.actions(self, document, prompter)
+        elif self.unread:
+            actions |= dict.fromkeys(AGREEING, partial(self._read_first, document, prompter))
         if document.can("change"):
             actions["m"] = partial(self._modify, *asked)
         if self._holds.offer:
@@ -257,8 +273,8 @@ class Asker:
 
     def _explained(self, document: QuestionDocument, *, has_group: bool) -> str:
         """Return the letters that are answers now, and what they do."""
-        if document.is_review:
-            return EXPLAINED
+        if self._subject is not None:
+            return self._subject.explained
         can_change = document.can("change")
         letters = {
             "a": "approve: the call happens as it is shown",
@@ -286,33 +302,18 @@ class Asker:
     async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
         note = (await prompter.line(ask) or "").strip()
         if note:
-            await self._decide(question, prompter, kind, note=note)
+            await self.decide(question, prompter, kind, note=note)
 
     async def _with_kind(self, question: Question, prompter: Prompter) -> None:
         offers = await read_kinds(self._client, question.run, question.id)
         grant = await ask_for_grant(offers, prompter)
         if grant is not None:
-            await self._decide(question, prompter, DecisionKind.APPROVE, grant=grant)
+            await self.decide(question, prompter, DecisionKind.APPROVE, grant=grant)
 
     async def _modify(self, question: Question, prompter: Prompter) -> None:
         args = await ask_for_change(question, prompter)
         if args is not None:
-            await self._decide(question, prompter, DecisionKind.MODIFY, args=args)
-
-    async def _walk(self, review: Review, prompter: Prompter) -> None:
-        choice = await ReviewWalk(self._client, review, prompter, self._console).choose()
-        if choice is not None:
-            answer = choice.answer()
-            await self._decide(review.question, prompter, DecisionKind.MODIFY, args=answer.model_dump(mode="json"))
-
-    async def _accept_all(self, document: QuestionDocument, choice: str, prompter: Prompter) -> None:
-        """Accept all that a review proposes, as it is asked now; remembered answers are of no use to it."""
-        if choice in ("s", "k"):
-            prompter.tell(f"{document.problems['remember' if choice == 's' else 'grant']}; type a, w or r")
-        elif not self._unread or await prompter.yes(
-            "the changed lines were not all shown; accept anyway?", default=False
-        ):
-            await self._decide(document.question, prompter, DecisionKind.APPROVE)
+            await self.decide(question, prompter, DecisionKind.MODIFY, args=args)
 
     async def _stop(self, question: Question, prompter: Prompter) -> None:
         if await prompter.yes(f"stop the whole run {question.run}?", default=False):
@@ -324,7 +325,7 @@ class Asker:
             else:
                 prompter.tell(f"asked run {question.run} to stop")
 
-    async def _decide(
+    async def decide(
         self,
         question: Question,
         prompter: Prompter,
@@ -335,6 +336,7 @@ class Asker:
         remember: Remember = Remember.NONE,
         grant: KindGrant | None = None,
     ) -> None:
+        """Send a decision about the question as it was shown, and tell what came of it."""
         sent, agreed_args = kind, args
         if kind is DecisionKind.APPROVE and question.args != question.request.args:
             # Others have changed the call: agreeing names what was shown here.

@@ -39,6 +39,7 @@ from llm_do_temporal.client.views.items import COLUMNS, failed_items, item_rows,
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import ConnectionFailed, ItemsFailed, LlmDoError, UsageError
+from llm_do_temporal.extension import view_of
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
@@ -323,8 +324,9 @@ def _say_questions(pending: list[Question], location: Location, session: Session
     for one in pending:
         request = one.request
         say(f"  {one.id}  {visible_line(request.place, 200)}  {visible_line(request.summary, 200)}")
-        if request.extension is not None:
-            say(f"      {location.command(f'review {run} --id {one.id}')}")
+        view = view_of(request)
+        if view is not None:
+            say(f"      {location.command(view.command(run, one.id))}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
         say(f"      {_signal_command(one, session)}")
     say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")

@@ -21,7 +21,6 @@ from llm_do_temporal.cli.tables import ago
 from llm_do_temporal.cli.text import value_line, visible_block, visible_line, visible_source
 from llm_do_temporal.client.question_background import Background, Precedents
 from llm_do_temporal.client.question_document import CallPart, QuestionDocument, answer_words
-from llm_do_temporal.extensions.review.messages import ChangeCounts, CheckResult, shown_review
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
@@ -37,7 +36,6 @@ _FEWEST_LINES = 3
 """Lines that every part of a call gets on a screen, if it has as many: its name, its beginning, and what is left."""
 _SHORT_LINES = 3
 """Lines of the model's words where room is short."""
-_SHOWN_OUTPUT_LINES = 10
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _DECISION_STYLES = {DecisionKind.APPROVE: "green", DecisionKind.REJECT: "red", DecisionKind.MODIFY: "yellow"}
 _DIGEST, _DIGEST_CHARS = re.compile(r"[0-9a-f]{64}"), 12
@@ -134,33 +132,6 @@ def plain_text(lines: Iterable[Text]) -> str:
     return "\n".join(line.plain.rstrip() for line in lines)
 
 
-def counts_words(counts: ChangeCounts) -> str:
-    """Return the number of changes of each kind in words."""
-    named = {
-        "added": counts.added,
-        "modified": counts.modified,
-        "deleted": counts.deleted,
-        "renamed": counts.renamed,
-        "with other permissions": counts.mode,
-    }
-    kinds = ", ".join(f"{count:,} {name}" for name, count in named.items() if count)
-    return f"{counts.total:,} {'change' if counts.total == 1 else 'changes'}: {kinds or 'none'}"
-
-
-def check_lines(check: CheckResult | None, width: int) -> list[Text]:
-    """Return the lines about the outcome of the check; of one that failed, with the end of its output."""
-    if check is None:
-        return []
-    command = visible_line(check.command, NAME_CHARS)
-    if check.passed:
-        return wrapped(Text(f"  check passed: {command}", style="green"), width)
-    code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-    why = f" ({visible_line(check.problem, 300)})" if check.problem else ""
-    lines = wrapped(Text(f"  check failed{code}: {command}{why}", style="red"), width)
-    output = visible_block(remove_keys(check.output)).splitlines()[-_SHOWN_OUTPUT_LINES:]
-    return [*lines, *marked(Text("\n".join(output)), width, _INDENT)] if output else lines
-
-
 def background_lines(document: QuestionDocument, width: int, *, is_short: bool) -> Iterator[Text]:
     """Yield the lines about task, words and precedents; where it `is_short`, a few of each."""
     question, around = document.question, document.background
@@ -235,11 +206,13 @@ def _head(document: QuestionDocument, width: int, others: int | None = None) -> 
 
 def _parts(document: QuestionDocument, width: int, *, is_short: bool = False) -> list[_Part]:
     """Return the whole call, what it changes first; where it `is_short`, of digests the beginning."""
-    review = shown_review(document.question.request)
-    if review is not None:
-        told = [Text(f"  {counts_words(review.section.counts)}"), *check_lines(review.check, width)]
-        run = visible_line(document.question.run, 80)
-        return [_Part("review", [*told, _mark(f"`review {run}` shows them")])]
+    view = document.view
+    if view is not None:
+        return [
+            _Part(
+                view.noun, [Text(one) if isinstance(one, str) else one for one in view.lines(document.question, width)]
+            )
+        ]
     return [one for part in document.parts for one in _lines_of(part, width, is_short=is_short)]
 
 

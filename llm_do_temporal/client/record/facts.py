@@ -30,12 +30,13 @@ from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.views.items import results_of
 from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, CommittedChanges
+from llm_do_temporal.extension import commit_activities
 from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.batches import BatchItem, ItemResult
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, HeldNews, WriteFileInput
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
 from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -209,7 +210,7 @@ class FileReader:
         self.steps: list[FileWrite | FileCommit] = []
         """Writes and commits that have ended, in their order."""
         self._path = path
-        self._activities = Activities(*_CHANGES, COMMIT_CHANGES.name)
+        self._activities = Activities(*_CHANGES, *commit_activities())
 
     @property
     def found(self) -> list[WrittenFile]:

@@ -30,7 +30,7 @@ from llm_do_temporal.client.views.server_list import (
     started_at,
 )
 from llm_do_temporal.client.views.tree import quoted
-from llm_do_temporal.extensions.review.messages import SUBMIT_TOOL
+from llm_do_temporal.extension import QuestionView, view_of_tool
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import PendingApprovalMemo
@@ -156,9 +156,9 @@ class InboxEntry:
         return cls(**{name: getattr(asked, name) for name in own} | more)
 
     @property
-    def is_review(self) -> bool:
-        """Whether it asks for a review of changes, which is looked at and answered by itself."""
-        return self.tool == SUBMIT_TOOL
+    def view(self) -> QuestionView | None:
+        """View of it, where a capability asks it: it is answered by itself. None for any other question."""
+        return view_of_tool(self.tool)
 
 
 @dataclass(frozen=True)

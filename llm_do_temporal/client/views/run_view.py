@@ -44,12 +44,13 @@ from llm_do_temporal.client.history.invocations import (
 )
 from llm_do_temporal.client.history.questions import DESK_ACTIVITIES, DeskNews, ignored_signal, news_at_invocation
 from llm_do_temporal.client.views.items import Item, counts_of
-from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, CommittedChanges
+from llm_do_temporal.extension import commit_activities
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models import read_serving_id
 from llm_do_temporal.redaction.configured_keys import without_keys
@@ -246,7 +247,7 @@ class Node:
         summary = summary_of(event) or name
         self.doing[event.event_id] = summary
         told = [self._say("call.failed", at, **failed) for failed in failed_calls(self._requests.take(event))]
-        if name == COMMIT_CHANGES.name:
+        if name in commit_activities():
             self._commits.add(event.event_id)
         if name == REQUEST_MODEL.name:
             self._models[event.event_id] = self._asked_model(event)

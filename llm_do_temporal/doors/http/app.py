@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from llm_do_temporal.client.views.run_list import read_filter
-from llm_do_temporal.doors import reviews, views
+from llm_do_temporal.doors import views
 from llm_do_temporal.doors.http.reference import POLICY, reference_page
 from llm_do_temporal.doors.http.requests import (
     PREFIX,
@@ -36,7 +36,6 @@ from llm_do_temporal.doors.http.requests import (
     saved,
 )
 from llm_do_temporal.doors.principal import TokenFile
-from llm_do_temporal.doors.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN, DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, RunsQuery, Start, Worker
 from llm_do_temporal.doors.views import BatchItems, RunTree, TranscriptPart
@@ -48,7 +47,6 @@ MAX_BODY_BYTES = 64 << 20
 _DECIDING = problem_responses(409, 412, 428)
 runs = APIRouter(prefix=PREFIX, tags=["runs"], route_class=TokenFirst)
 questions = APIRouter(prefix=PREFIX, tags=["questions"], route_class=TokenFirst)
-ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
 
 
 @runs.get("/workers")
@@ -207,62 +205,6 @@ async def undo_decision(
 ) -> AskedQuestion:
     """Take back one's own decision about what was shown, before it takes effect; the question is open again."""
     return await service.undo(caller, run, question, digest=digest)
-
-
-@questions.get("/runs/{run}/reviews")
-async def list_reviews_of_run(service: Service, caller: Caller, run: RunId) -> list[ReviewHead]:
-    """List the reviews of a run, open or decided; each is the question of its id."""
-    return await reviews.list_reviews(service, caller, run)
-
-
-@questions.get("/runs/{run}/reviews/{question}")
-async def get_review(
-    service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
-) -> ShownChanges:
-    """Return a review with its changes. Its `ETag` is what an answer names in `If-Match`."""
-    shown = await reviews.show_review(service, caller, run, question)
-    response.headers["ETag"] = f'"{shown.digest}"'
-    return shown
-
-
-@questions.get("/runs/{run}/reviews/{question}/change")
-async def get_change(
-    service: Service,
-    caller: Caller,
-    run: RunId,
-    question: QuestionId,
-    path: ChangedPath,
-    why: Annotated[bool, Query(description="Whether to read the words of the model.")] = False,
-) -> ChangedLines:
-    """Return a change of a review with its lines, hunk by hunk; a binary file is known by its digest."""
-    return await reviews.show_change(service, caller, run, question, path, why=why)
-
-
-@questions.get("/runs/{run}/reviews/{question}/content", response_class=Response)
-async def read_changed_file(
-    service: Service,
-    caller: Caller,
-    run: RunId,
-    question: QuestionId,
-    path: ChangedPath,
-    side: Annotated[Literal["now", "base"], Query(description="As it would be, or as it was.")] = "now",
-) -> Response:
-    """Send the bytes of one side of a changed file. They are never shown by a browser, only saved."""
-    return saved(*await reviews.read_side(service, caller, run, question, path, side))
-
-
-@questions.post("/runs/{run}/reviews/{question}/answer", responses=_DECIDING)
-async def answer_review(
-    service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, digest: Shown
-) -> AskedQuestion:
-    """Answer a review as it was shown: some files or hunks, not others, with remarks. The first answer wins."""
-    return await reviews.answer_review(service, caller, run, question, parts, digest=digest)
-
-
-@questions.get("/runs/{run}/patch", response_class=Response)
-async def read_patch_of_run(service: Service, caller: Caller, run: RunId) -> Response:
-    """Send what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-    return saved(await reviews.patch_of_run(service, caller, run), "text/x-diff")
 
 
 def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:

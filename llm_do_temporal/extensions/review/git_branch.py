@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
-from llm_do_temporal.extensions.review.messages import CommittedChanges
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox
 from llm_do_temporal.policy.layers.layer import (
     Layer,

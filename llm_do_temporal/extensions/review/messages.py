@@ -11,6 +11,7 @@ from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import Message, is_empty, is_none, is_zero
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Digest
 from llm_do_temporal.policy.shell import ShellSettings
@@ -183,33 +184,6 @@ class CommitChangesInput(Message):
     """Message of the git commit."""
     by: str = ""
     """People who accepted, for the git commit."""
-
-
-class CommittedFile(Message):
-    """File that a commit has made or changed."""
-
-    path: str
-    """Path below the workshop."""
-    bytes: int
-    sha256: Digest
-    created: bool = Field(default=False, exclude_if=is_zero)
-    """Whether nothing was at its path before."""
-
-
-class CommittedChanges(Message):
-    """Result of `commit_changes`."""
-
-    committed: bool
-    """Whether the changes were made; if not, none was."""
-    paths: int = 0
-    conflicts: tuple[str, ...] = ()
-    """Paths that somebody else has changed meanwhile, with the reason; at most 50."""
-    commit: str = ""
-    """Name of the git commit; empty where files were changed."""
-    files: tuple[CommittedFile, ...] = Field(default=(), exclude_if=is_empty)
-    """Files of the workshop that were made or changed, at most 500; none for a git commit."""
-    more_files: int = Field(default=0, exclude_if=is_zero)
-    """Number of further files."""
 
 
 PREPARE_REVIEW = ActivityRef("prepare_review", PrepareReviewInput, PreparedReview)

@@ -29,7 +29,6 @@ from llm_do_temporal.extensions.review.messages import (
     CheckChangesInput,
     CheckResult,
     CommitChangesInput,
-    CommittedChanges,
     PreparedReview,
     PrepareReviewInput,
     ReviewSection,
@@ -42,6 +41,7 @@ from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import CAPABILITIES, Section
 from llm_do_temporal.messages.approvals import DecisionKind, ExtensionQuestion, Verdict
 from llm_do_temporal.messages.definitions import DelegateTool
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.policy.approvals import Judgement, decide
 from llm_do_temporal.policy.identity import digest_of

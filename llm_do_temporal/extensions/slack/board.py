@@ -11,7 +11,6 @@ from collections.abc import Collection
 from typing import Any
 
 from llm_do_temporal.client.question_document import QuestionDocument
-from llm_do_temporal.doors.reviews import read_outline
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.errors import LlmDoError, UnknownHere
 from llm_do_temporal.extensions.slack.cards import end_message, mark_of, question_card, run_card
@@ -23,7 +22,7 @@ _MOST_ENDS = 20
 MOST_FINISHED = 500
 """Runs whose end is told and whose cards are still known; those of older ones nothing can change any more."""
 _MOST_CHANGES = 20
-"""Changes that the card of a review names: the files of each are read for it."""
+"""Changes that the card of a question of a capability names: the files of each are read for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -150,11 +149,12 @@ class Board:
             await self._change(card, await self._card_of(document, told=told), mark)
 
     async def _card_of(self, document: QuestionDocument, *, told: bool = False) -> dict[str, Any]:
-        if not document.is_review:
+        view = document.view
+        if view is None:
             return question_card(document, document.call_text, self._page, told=told)
         question = document.question
         try:
-            changes = await read_outline(self._service, READER, question.run, question.id, _MOST_CHANGES)
+            changes = await view.outline(self._service, READER, question, _MOST_CHANGES)
         except LlmDoError as failed:
             self._say(f"{failed}, for {question.id} of run {question.run}")
             changes = "The changes could not be read; the log of this door says why."

@@ -53,8 +53,8 @@ def question_card(document: QuestionDocument, asked: str, page: str | None, *, t
     blocks = [_section(headline), *about, _section(question.request.summary), *_sections(shown[0])]
     if not shown[1]:
         blocks.append(_section("… This is not all of it. The page and `llm-do-temporal approvals` show the whole."))
-    if document.is_review and document.can("approve"):
-        blocks.append(_section(_why_no_approval(question.run)))
+    if document.view is not None and document.can("approve"):
+        blocks.append(_section(document.view.elsewhere(question.run)))
     blocks += [_section(_vote(vote)) for vote in document.answers[-10:]]
     circumstances = " · ".join((f"run {question.run} {question.id}", question.request.place, *document.facts))
     blocks.append({"type": "context", "elements": [plain(circumstances)]})
@@ -132,7 +132,7 @@ def _pieces(text: str) -> tuple[list[str], bool]:
 def _buttons(mark: CardMark, document: QuestionDocument, page: str | None, *, is_whole: bool) -> list[dict[str, Any]]:
     buttons: list[dict[str, Any]] = []
     value = mark.model_dump_json(include={"run", "question", "digest"})
-    if document.can("approve") and not document.is_review:
+    if document.can("approve") and document.view is None:
         approve = {"type": "button", "action_id": APPROVE, "text": plain("Approve"), "value": value}
         unseen = {} if is_whole else {"confirm": _confirmation()}
         buttons.append({**approve, "style": "primary", **unseen})
@@ -169,13 +169,6 @@ def _spent(run: Run) -> str:
     tokens = f"{run.usage.input_tokens:,} tokens in, {run.usage.output_tokens:,} out"
     cost = "" if run.usage.cost_usd is None else f"${run.usage.cost_usd:f}"
     return " · ".join(filter(None, (f"run {run.run}", f"{run.usage.requests} requests", tokens, cost)))
-
-
-def _why_no_approval(run: str) -> str:
-    return (
-        "This message does not show the changed lines, so nothing is accepted here: who accepts has looked at them, "
-        f"on the page or with `llm-do-temporal review {run}`."
-    )
 
 
 def _confirmation() -> dict[str, Any]:

@@ -68,11 +68,6 @@ def written_file_address(run: str) -> str:
     return f"{run_address(run)}/written"
 
 
-def review_file_address(run: str, approval: str, number: int) -> str:
-    """Return the address of what changes in one file of a review; `/old` and `/new` behind it are the bytes."""
-    return f"{approval_address(run, approval)}/files/{number}"
-
-
 def invocation_address(run: str, path: str, what: str = "invocations") -> str:
     """Return the address of a conversation; `what` is `live` for its news as they come, `entries` for new entries."""
     return f"{run_address(run)}/{what}/{quote(path)}"

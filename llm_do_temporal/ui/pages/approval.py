@@ -20,6 +20,7 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.client.question_background import precedents_of, read_background
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.extension import view_of
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
@@ -49,7 +50,6 @@ from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address, grants_address
 from llm_do_temporal.ui.pages.attachments import with_documents
 from llm_do_temporal.ui.pages.inbox import address_again, decided, inbox_address, kept_query, queue_of
-from llm_do_temporal.ui.pages.reviews import ReviewStep, show_review, take_review
 from llm_do_temporal.ui.requests import client_of, is_barred, see_other, sentence, settings_of
 
 _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
@@ -67,10 +67,12 @@ async def show_state(request: Request) -> Response:
 
 
 async def take_decision(request: Request) -> Response:
-    """Approve or reject; a review is answered change by change."""
+    """Approve or reject, or take the answer to what a capability asks."""
     question, known = await question_among(request)
-    if question.request.extension is not None:
-        return await take_review(request, question, known)
+    view = view_of(question.request)
+    taken = None if view is None else await view.take(request, question, known)
+    if taken is not None:
+        return taken
     form = request.state.form
     kind = _KINDS.get(text_of(form, "decision"))
     if kind is None:
@@ -117,9 +119,10 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
     """Return the page of the question that the address names, as it stands now."""
     workshop, client = settings_of(request).workshop, client_of(request)
     question, known = await question_among(request)
-    if question.request.extension is not None:
-        step = ReviewStep(problem=more.get("problem", ""), status=status, is_sent=more.get("sent", False))
-        return await show_review(request, question, known, step)
+    view = view_of(question.request)
+    special = None if view is None else await view.page(request, question, known, status=status, **more)
+    if special is not None:
+        return special
     background, queue, last, parts, now, attachments = await asyncio.gather(
         read_background(client, question),
         queue_of(request, question),
@@ -278,7 +281,7 @@ def _file_of(question: Question) -> str:
 
 
 def _is_changeable(question: Question) -> bool:
-    """Whether the call can be changed here; a review has a page of its own for that."""
+    """Whether the call can be changed here; what a capability asks has a page of its own for that."""
     return question.is_open and question.request.args_schema is not None and question.request.extension is None
 
 

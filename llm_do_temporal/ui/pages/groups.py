@@ -207,7 +207,7 @@ async def show_outcome(request: Request) -> Response:
 
 
 async def _table(request: Request, scope: Scope, *, status: int = 200, problem: str = "") -> Response:
-    groups, reviews = await _read(request, scope)
+    groups, alone = await _read(request, scope)
     rows = sum(len(group.entries) for group in groups)
     last = max(ceil(rows / PAGE_ROWS), 1)
     number = min(page_number(request), last)
@@ -223,7 +223,7 @@ async def _table(request: Request, scope: Scope, *, status: int = 200, problem: 
         end=min(number * PAGE_ROWS, rows),
         before=number - 1 if number > 1 else None,
         following=number + 1 if number < last else None,
-        reviews=reviews,
+        alone=alone,
         problem=problem,
     )
 
@@ -265,14 +265,14 @@ async def _review(
 
 
 async def _read(request: Request, scope: Scope) -> tuple[list[QuestionGroup], list[InboxEntry]]:
-    """Return the groups of questions that can be decided together, and the reviews, each of which is looked at."""
+    """Return the groups of questions that can be decided together, and those that are each looked at."""
     if scope.name == "run":
         groups = (await read_run(client_of(request), scope.value)).groups
     else:
         group = await read_group(client_of(request), scope.value)
         groups = [] if group is None else [group]
-    reviews = [entry for group in groups for entry in group.entries if entry.is_review]
-    return [group for group in groups if not any(entry.is_review for entry in group.entries)], reviews
+    alone = [entry for group in groups for entry in group.entries if entry.view is not None]
+    return [group for group in groups if all(entry.view is None for entry in group.entries)], alone
 
 
 def _scope(request: Request) -> Scope:

@@ -180,6 +180,7 @@ def test_each_warning_about_the_file_is_told(tmp_path: Path) -> None:
     assert "Gone_look" in warning
 
 
+@pytest.mark.extension("review")
 def test_a_branch_that_cannot_take_changes_is_known_before_there_is_a_run(tmp_path: Path) -> None:
     folder = workshop(tmp_path, WRITABLE, "")
     request = StartRequest(worker="main", review="changes", review_branch="review")

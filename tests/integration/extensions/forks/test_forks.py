@@ -143,6 +143,7 @@ async def test_a_run_that_was_continued_as_new_is_reused(monkeypatch: pytest.Mon
     await check_same(place, await place.start("main"), (main,))
 
 
+@pytest.mark.extension("review")
 async def test_reviewed_layers_are_reused_with_what_was_said_about_them(place: Place) -> None:
     leaf = scripted(write_call("/leaf.txt"), "Leaf.")
     main = scripted(call("leaf", input="go"), write_call("/a.txt"), "Done?", write_call("/b.txt"), "Done.")

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from llm_do_temporal.client.reviews.desk import read_patch
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.forks.client_differences import read_account, read_difference
 from llm_do_temporal.testing import call, scripted
@@ -16,7 +15,10 @@ from tests.support.runs.parked import start_parked, write_call
 from tests.support.runs.place import Place
 
 
+@pytest.mark.extension("review")
 async def test_a_patch_of_what_stayed_aside_makes_the_same_files(place: Place) -> None:
+    from llm_do_temporal.client import read_patch
+
     place.write("old.txt", "one\ntwo\n")
     edit = call("edit_file", path="/old.txt", old_text="two", new_text="2")
     model = scripted([edit, call("write_file", path="/new.txt", content="new\n")], "Done.")
@@ -38,7 +40,10 @@ async def test_a_patch_of_what_stayed_aside_makes_the_same_files(place: Place) -
         await read_patch(place.client, run, place.folder)
 
 
+@pytest.mark.extension("review")
 async def test_a_run_that_waits_for_something_else_has_no_patch_yet(place: Place) -> None:
+    from llm_do_temporal.client import read_patch
+
     run, _ = await start_parked(place, write_call(), "Done.")
     with pytest.raises(UsageError, match=f"run '{run}' has no changes that wait for a review"):
         await read_patch(place.client, run, place.folder)

@@ -296,6 +296,7 @@ async def test_a_long_call_is_shown_in_part_and_approving_it_asks_again(place: P
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("review")
 async def test_a_review_lists_its_changes_and_is_accepted_where_their_lines_are_read(
     place: Place, slack: FakeSlack
 ) -> None:

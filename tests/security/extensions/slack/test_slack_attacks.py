@@ -175,6 +175,7 @@ PATHS = [
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", PATHS, ids=lambda one: ascii(one)[:40])
+@pytest.mark.extension("review")
 async def test_a_path_in_a_review_is_dead_and_one_line_and_nothing_is_accepted_there(place: Place, path: str) -> None:
     turns = [write_call(path), write_call("/z.txt")], "Done.", "Pity."
     async with parked(place, *turns, review="changes") as (door, run):
@@ -187,6 +188,7 @@ async def test_a_path_in_a_review_is_dead_and_one_line_and_nothing_is_accepted_t
         assert actions(card) == ["llm_do_reject"]
 
 
+@pytest.mark.extension("review")
 async def test_two_names_in_a_review_never_look_the_same(place: Place) -> None:
     names = ["/d\u200b.txt", "/d\\u200b.txt", "/c", "/c "]
     async with parked(place, [write_call(name) for name in names], "Done.", "Pity.", review="changes") as (door, run):
@@ -200,6 +202,7 @@ async def test_the_summary_of_a_call_has_the_name_of_its_file_as_it_is_shown(pla
         assert f"write_file /{shown_name(name)} (2 bytes)" in shown(await door.card(run))
 
 
+@pytest.mark.extension("review")
 async def test_a_review_whose_changes_are_gone_says_so_and_other_cards_are_posted(place: Place) -> None:
     async with parked(place, [write_call("/b.txt")], "Done.", "Pity.", review="changes") as (door, run):
         for blob in [one for one in (place.folder / ".llm-do" / "blobs").rglob("*") if one.is_file()]:

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.reviews.desk import reviews_of
-from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.extensions.review.client import Review, reviews_of
 from llm_do_temporal.extensions.review.messages import (
     NAME,
     SUBMIT_TOOL,

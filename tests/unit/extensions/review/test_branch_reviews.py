@@ -12,7 +12,6 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.extensions.review.activities import ReviewActivities
 from llm_do_temporal.extensions.review.messages import (
     CommitChangesInput,
-    CommittedChanges,
     PreparedReview,
     PrepareReviewInput,
     SectionAnswer,
@@ -21,6 +20,7 @@ from llm_do_temporal.extensions.review.messages import (
 )
 from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer
 from llm_do_temporal.policy.layers.view import LayerDraft

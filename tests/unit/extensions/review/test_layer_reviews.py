@@ -13,7 +13,6 @@ from llm_do_temporal.errors import ApprovalRefusal, DecisionRefused, EffectFaile
 from llm_do_temporal.extensions.review.messages import (
     ChangeCounts,
     CheckResult,
-    CommittedChanges,
     PreparedReview,
     ReviewSection,
     SettledReview,
@@ -24,7 +23,7 @@ from llm_do_temporal.extensions.review.workflow import MOST_ROUNDS, LayerReview,
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
-from llm_do_temporal.messages.layers import LayerState
+from llm_do_temporal.messages.layers import CommittedChanges, LayerState
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.models import ModelSources

@@ -16,7 +16,6 @@ from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.extensions.review.activities import ReviewActivities
 from llm_do_temporal.extensions.review.messages import (
     CommitChangesInput,
-    CommittedChanges,
     PreparedReview,
     PrepareReviewInput,
     SectionAnswer,
@@ -25,6 +24,7 @@ from llm_do_temporal.extensions.review.messages import (
 )
 from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section
+from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, carried
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files

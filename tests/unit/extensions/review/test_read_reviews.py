@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.desk import decide_review, reviews_of
-from llm_do_temporal.client.reviews.review import MAX_SHOWN_BYTES, Preview, Review
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, UsageError
+from llm_do_temporal.extensions.review.client import (
+    MAX_SHOWN_BYTES,
+    Preview,
+    Review,
+    ReviewChoice,
+    decide_review,
+    reviews_of,
+)
 from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import DecisionKind

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.extensions.review.pages import FOLDED_LINES, MOST_LINES, MOST_OPEN
 from llm_do_temporal.policy.layers.layer import folder_node
 from llm_do_temporal.storage.blobs import blob_folder, blob_path
-from llm_do_temporal.ui.content.reviews import FOLDED_LINES, MOST_LINES, MOST_OPEN
 from tests.support.extensions.review.review_desk import ReviewDesk, review_desk, review_form
 from tests.support.extensions.review.reviewed import Side
 from tests.support.people.signed_in import SCRIPT

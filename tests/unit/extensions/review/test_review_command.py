@@ -16,13 +16,13 @@ import pytest
 
 from llm_do_temporal.cli import decisions, session
 from llm_do_temporal.cli.app import app
-from llm_do_temporal.cli.commands.reviews import review as command
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.client.open_questions import QuestionGroup, alone
-from llm_do_temporal.client.reviews.desk import read_patch
-from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+from llm_do_temporal.extensions.review import commands as command
+from llm_do_temporal.extensions.review.client import Review, read_patch
+from llm_do_temporal.extensions.review.commands import ReviewOptions
 from llm_do_temporal.extensions.review.messages import CheckResult
 from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -387,3 +387,16 @@ def test_a_file_called_like_a_part_of_another_is_named_as_a_path(play: Play) -> 
         play([review], "--id", "a1", "--all", "--comment", f"src/novel.txt:{part}: why?")
     desk = play([review], "--id", "a1", "--accept", f"./src/novel.txt:{part}")
     assert ReviewAnswer.model_validate(desk.taken[0].args).paths(review.layer) == [f"src/novel.txt:{part}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (ReviewOptions(reject=("a.py",)), "--reject says what is left out of what is accepted"),
+        (ReviewOptions(all=True, reject_all="no"), "--reject-all accepts nothing"),
+        (ReviewOptions(reject_all=" "), "--reject-all needs a reason"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_mistake(options: ReviewOptions, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.check(None)

@@ -1,6 +1,6 @@
-"""Reviews for doors: the changes that a run proposes, looked at and answered in parts.
+"""Reviews over the HTTP API, and what `RemoteClient` does with them: their values, routes and methods.
 
-Owns nothing of what an answer means: `client.reviews` makes it, for the terminal and the page, too.
+What an answer means is decided by `client`, as for the terminal and the pages.
 """
 
 from __future__ import annotations
@@ -8,20 +8,41 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from llm_do_temporal.client.reviews.choice import ReviewChoice, check_parts
-from llm_do_temporal.client.reviews.desk import decide_review, read_origin, read_patch
-from llm_do_temporal.client.reviews.review import Review, ReviewChange, ShownDiff
+from llm_do_temporal.doors.http.requests import (
+    PREFIX,
+    Caller,
+    QuestionId,
+    RunId,
+    Service,
+    Shown,
+    TokenFirst,
+    problem_responses,
+    saved,
+)
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import MAX_NOTE_CHARS, AskedQuestion, RequestBody, ResponseValue
 from llm_do_temporal.errors import UnknownHere, UsageError
+from llm_do_temporal.extensions.review.client import (
+    Review,
+    ReviewChange,
+    ReviewChoice,
+    ShownDiff,
+    check_parts,
+    decide_review,
+    read_origin,
+    read_patch,
+)
+from llm_do_temporal.extensions.review.client import reviews as read_reviews
 from llm_do_temporal.extensions.review.messages import CheckResult
 from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENTS, LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name
+from llm_do_temporal.remote import RemoteClient, run_path
 
 MAX_PATHS = 10_000
 """Most paths that an answer names; a folder or `all` stands for more."""
@@ -151,28 +172,82 @@ class ReviewParts(RequestBody):
     """Reason for accepting nothing at all, which the model is told; it goes with nothing else."""
 
 
-async def list_reviews(service: DoorService, who: Principal, run: str) -> list[ReviewHead]:
-    """Return the reviews of a run, open or decided, in order."""
-    await service.readable(who, run)
-    return [ReviewHead.model_validate(_told(one)) for one in await service.client.reviews(run)]
+router = APIRouter(prefix=PREFIX, tags=["questions"], route_class=TokenFirst)
+ChangedPath = Annotated[str, Query(description="Path of the change.", min_length=1, max_length=4_096)]
 
 
-async def show_review(service: DoorService, who: Principal, run: str, question: str) -> ShownChanges:
-    """Return a review with its changes, and no lines of them: these are read one by one. Raises UnknownHere."""
-    return ShownChanges.model_validate(_told(await _review(service, who, run, question)))
+@router.get("/runs/{run}/reviews")
+async def list_reviews_of_run(service: Service, caller: Caller, run: RunId) -> list[ReviewHead]:
+    """List the reviews of a run, open or decided; each is the question of its id."""
+    await service.readable(caller, run)
+    return [ReviewHead.model_validate(_told(one)) for one in await read_reviews(service.client, run)]
 
 
-async def show_change(
-    service: DoorService, who: Principal, run: str, question: str, path: str, *, why: bool = False
+@router.get("/runs/{run}/reviews/{question}")
+async def get_review(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, response: Response
+) -> ShownChanges:
+    """Return a review with its changes. Its `ETag` is what an answer names in `If-Match`."""
+    shown = ShownChanges.model_validate(_told(await _review(service, caller, run, question)))
+    response.headers["ETag"] = f'"{shown.digest}"'
+    return shown
+
+
+@router.get("/runs/{run}/reviews/{question}/change")
+async def get_change(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    question: QuestionId,
+    path: ChangedPath,
+    why: Annotated[bool, Query(description="Whether to read the words of the model.")] = False,
 ) -> ChangedLines:
-    """Return a change of a review with its lines; `why` has the words of the model with it. Raises UnknownHere."""
-    review = await _review(service, who, run, question)
-    change = _change(review, path)
-    (told,) = (await asyncio.to_thread(review.as_json, only={change.path}))["changes"]
+    """Return a change of a review with its lines, hunk by hunk; a binary file is known by its digest."""
+    review = await _review(service, caller, run, question)
+    found = _change(review, path)
+    (told,) = (await asyncio.to_thread(review.as_json, only={found.path}))["changes"]
     if why:
-        told["words"] = without_keys((await read_origin(service.client, review, change)).words)
+        told["words"] = without_keys((await read_origin(service.client, review, found)).words)
     told["hunks"] = [{**hunk, "lines": without_keys(hunk["lines"])} for hunk in told["hunks"]]
     return ChangedLines.model_validate(told)
+
+
+@router.get("/runs/{run}/reviews/{question}/content", response_class=Response)
+async def read_changed_file(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    question: QuestionId,
+    path: ChangedPath,
+    side: Annotated[Literal["now", "base"], Query(description="As it would be, or as it was.")] = "now",
+) -> Response:
+    """Send the bytes of one side of a changed file. They are never shown by a browser, only saved."""
+    review = await _review(service, caller, run, question)
+    found = _change(review, path).change
+    node = found.now if side == "now" else found.base
+    if node is None or node.kind is not NodeKind.FILE:
+        raise UnknownHere(f"there is no file '{path[:200]}' at this side of the change")
+    return saved(await asyncio.to_thread(review.contents.bytes, node, path), "application/octet-stream")
+
+
+@router.post("/runs/{run}/reviews/{question}/answer", responses=problem_responses(409, 412, 428))
+async def answer_review(
+    service: Service, caller: Caller, run: RunId, question: QuestionId, parts: ReviewParts, digest: Shown
+) -> AskedQuestion:
+    """Answer a review as it was shown: some files or hunks, not others, with remarks. The first answer wins."""
+    asked = await service.decidable(caller, run, question)
+    service.check_shown(AskedQuestion.of(asked), digest)
+    review = await _found(service, run, question)
+    given = await asyncio.to_thread(_answer, review, parts)
+    await decide_review(service.client, review, given, note=parts.note, by=caller.name, via=caller.via)
+    return await service.question(caller, run, question)
+
+
+@router.get("/runs/{run}/patch", response_class=Response)
+async def read_patch_of_run(service: Service, caller: Caller, run: RunId) -> Response:
+    """Send what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
+    await service.readable(caller, run)
+    return saved(await read_patch(service.client, run, service.folder()), "text/x-diff")
 
 
 async def read_outline(service: DoorService, who: Principal, run: str, question: str, most: int) -> str:
@@ -181,37 +256,39 @@ async def read_outline(service: DoorService, who: Principal, run: str, question:
     return without_keys(await asyncio.to_thread(_outline, review, most))
 
 
-async def read_side(
-    service: DoorService, who: Principal, run: str, question: str, path: str, side: str
-) -> tuple[bytes, str]:
-    """Return the bytes of a changed file, `now` or at its `base`, and their media type. Raises UnknownHere."""
-    review = await _review(service, who, run, question)
-    change = _change(review, path)
-    node = change.change.now if side == "now" else change.change.base
-    if node is None or node.kind is not NodeKind.FILE:
-        raise UnknownHere(f"there is no file '{path[:200]}' at this side of the change")
-    return await asyncio.to_thread(review.contents.bytes, node, path), "application/octet-stream"
+async def reviews(client: RemoteClient, run: str) -> list[ReviewHead]:
+    """Return the reviews of the run, open or decided, in order."""
+    return await client.requests.get(list[ReviewHead], run_path(run, "reviews"))
 
 
-async def patch_of_run(service: DoorService, who: Principal, run: str) -> str:
-    """Return what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
-    await service.readable(who, run)
-    return await read_patch(service.client, run, service.folder())
+async def review(client: RemoteClient, run: str, question: str) -> ShownChanges:
+    """Return a review with its changes, without their lines."""
+    return await client.requests.get(ShownChanges, run_path(run, "reviews", question))
 
 
-async def answer_review(
-    service: DoorService, who: Principal, run: str, question: str, parts: ReviewParts, *, digest: str
-) -> AskedQuestion:
-    """Answer a review as it was shown with this digest, and return its question. The first answer of all doors wins.
+async def change(client: RemoteClient, review: ReviewHead, path: str, *, why: bool = False) -> ChangedLines:
+    """Return a change of a review with its lines; `why` has the words of the model with it."""
+    place = run_path(review.run, "reviews", review.id, "change")
+    return await client.requests.get(ChangedLines, place, path=path, why=why)
 
-    Raises DecisionRefused, AccessRefused, UnknownHere.
-    """
-    asked = await service.decidable(who, run, question)
-    service.check_shown(AskedQuestion.of(asked), digest)
-    review = await _found(service, run, question)
-    answer = await asyncio.to_thread(_answer, review, parts)
-    await decide_review(service.client, review, answer, note=parts.note, by=who.name, via=who.via)
-    return await service.question(who, run, question)
+
+async def changed_file(
+    client: RemoteClient, review: ReviewHead, path: str, *, side: Literal["now", "base"] = "now"
+) -> bytes:
+    """Return the bytes of a changed file as it would be `now`, or as it was at its `base`."""
+    place, params = run_path(review.run, "reviews", review.id, "content"), {"path": path, "side": side}
+    return (await client.requests.ask("GET", place, params=params)).content
+
+
+async def answer(client: RemoteClient, review: ReviewHead, parts: ReviewParts) -> AskedQuestion:
+    """Answer a review as it was read, in parts. Raises DecisionRefused, which says who was first."""
+    place = run_path(review.run, "reviews", review.id, "answer")
+    return await client.requests.post(AskedQuestion, place, parts, shown=review.digest)
+
+
+async def patch(client: RemoteClient, run: str) -> str:
+    """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
+    return (await client.requests.ask("GET", run_path(run, "patch"))).text
 
 
 def _answer(review: Review, parts: ReviewParts) -> ReviewAnswer | None:
@@ -253,7 +330,7 @@ async def _review(service: DoorService, who: Principal, run: str, question: str)
 
 
 async def _found(service: DoorService, run: str, question: str) -> Review:
-    found = next((one for one in await service.client.reviews(run) if one.question.id == question), None)
+    found = next((one for one in await read_reviews(service.client, run) if one.question.id == question), None)
     if found is None:
         raise UnknownHere(f"run '{run}' has asked for no review that is called '{question[:40]}'")
     return found

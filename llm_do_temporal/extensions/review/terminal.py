@@ -10,31 +10,41 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 
 from rich.console import Console
 from rich.text import Text
 
+from llm_do_temporal.cli.terminal.ask import AGREEING, AskedSubject, Asker
 from llm_do_temporal.cli.terminal.prompts import Prompter
 from llm_do_temporal.cli.terminal.question import (
     NAME_CHARS,
     FittedQuestion,
-    check_lines,
-    counts_words,
     indented,
     joined,
+    marked,
     plain_text,
     wrapped,
 )
-from llm_do_temporal.cli.text import name_line, visible_line, visible_source
+from llm_do_temporal.cli.text import name_line, visible_block, visible_line, visible_source
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.desk import ChangeOrigin, read_origin
-from llm_do_temporal.client.reviews.review import Preview, Review, ReviewChange, ReviewFolder, ShownDiff
+from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.errors import DecisionRefused, LlmDoError
+from llm_do_temporal.extensions.review.client import (
+    ChangeOrigin,
+    Preview,
+    Review,
+    ReviewChange,
+    ReviewChoice,
+    ReviewFolder,
+    ShownDiff,
+    read_origin,
+)
+from llm_do_temporal.extensions.review.messages import ChangeCounts, CheckResult, shown_review
 from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -64,6 +74,8 @@ _SIGNS = {
 }
 _LINE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _INDENT = 4
+SHOWN_OUTPUT_LINES = 10
+"""Lines at the end of a check's output that are shown."""
 _Shown = Callable[[str], str]
 """Returns a path as people are shown it."""
 _NO_END = "\\ No newline at end of file"
@@ -272,30 +284,105 @@ def _kind(node: LayerNode, shown: _Shown) -> str:
     return f"link to {shown(node.target)}" if node.kind is NodeKind.LINK else node.kind.value
 
 
-async def read_review(client: LlmDoClient, question: Question, prompter: Prompter) -> Review | None:
-    """Return the review that a question asks for; None where it asks for none, or, told why, it cannot be read."""
-    if question.request.extension is None:
-        return None
+async def asked_review(client: LlmDoClient, question: Question, prompter: Prompter, console: Console) -> AskedReview:
+    """Return the review that a question asks for; where its changes cannot be read, the reason is told."""
+    found: Review | None = None
     try:
-        return next((one for one in await client.reviews(question.run) if one.question.id == question.id), None)
+        found = next((one for one in await client.reviews(question.run) if one.question.id == question.id), None)
     except LlmDoError as error:
         prompter.tell(f"the changes cannot be shown: {error.message}\n{error.next_step or ''}")
-        return None
+    return AskedReview(client, found, console)
 
 
-def fit_review(review: Review, width: int, height: int, *, others: int = 0) -> FittedQuestion:
-    """Return head and tree of a review in at most `height` lines; its changed lines are unread after that."""
-    lines = overview_lines(review, width, height - 1)
-    more = [Text(f"  {others:,} more {'question waits' if others == 1 else 'questions wait'}")] if others else []
-    return FittedQuestion([*lines, *more], len(review.changes))
+class AskedReview(AskedSubject):
+    """Review on the terminal: overview, changed lines, and a walk through the changes."""
+
+    explained = EXPLAINED
+
+    def __init__(self, client: LlmDoClient, review: Review | None, console: Console) -> None:
+        """`review` is None where its changes cannot be read here."""
+        self._client = client
+        self._review = review
+        self._console = console
+        self.letters = ("[a]ccept all", "[w]alk through" if review is not None else "")
+
+    def fit(self, document: QuestionDocument, width: int, height: int, *, others: int) -> FittedQuestion:
+        """See AskedSubject. Changed lines are unread after that."""
+        if self._review is None:
+            fitted = super().fit(document, width, height, others=others)
+            return replace(fitted, unread=fitted.unread or 1)
+        lines = overview_lines(self._review, width, height - 1)
+        more = [Text(f"  {others:,} more {'question waits' if others == 1 else 'questions wait'}")] if others else []
+        return FittedQuestion([*lines, *more], len(self._review.changes))
+
+    def text(self, document: QuestionDocument, width: int) -> str:
+        """See AskedSubject: with all changed lines."""
+        if self._review is None:
+            return super().text(document, width)
+        lines = overview_lines(self._review, width)
+        for change in self._review.changes:
+            lines += [Text(), *change_lines(change, self._review.diff(change), width)]
+        return plain_text(lines)
+
+    def actions(
+        self, asker: Asker, document: QuestionDocument, prompter: Prompter
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """See AskedSubject."""
+        agree = partial(self._accept_all, asker, document, prompter)
+        actions: dict[str, Callable[[], Awaitable[None]]] = {letter: partial(agree, letter) for letter in AGREEING}
+        if self._review is not None:
+            actions["w"] = partial(self._walk, self._review, asker, prompter)
+        return actions
+
+    async def _walk(self, review: Review, asker: Asker, prompter: Prompter) -> None:
+        choice = await ReviewWalk(self._client, review, prompter, self._console).choose()
+        if choice is not None:
+            args = choice.answer().model_dump(mode="json")
+            await asker.decide(review.question, prompter, DecisionKind.MODIFY, args=args)
+
+    async def _accept_all(self, asker: Asker, document: QuestionDocument, prompter: Prompter, letter: str) -> None:
+        """Accept all that a review proposes, as it is asked now; remembered answers are of no use to it."""
+        if letter in ("s", "k"):
+            prompter.tell(f"{document.problems['remember' if letter == 's' else 'grant']}; type a, w or r")
+        elif not asker.unread or await prompter.yes(
+            "the changed lines were not all shown; accept anyway?", default=False
+        ):
+            await asker.decide(document.question, prompter, DecisionKind.APPROVE)
 
 
-def review_text(review: Review, width: int) -> str:
-    """Return the whole review with all changed lines, as plain text. Blocks: every file is read."""
-    lines = overview_lines(review, width)
-    for change in review.changes:
-        lines += [Text(), *change_lines(change, review.diff(change), width)]
-    return plain_text(lines)
+def asked_lines(question: Question, width: int) -> list[Text]:
+    """Return the lines about the review that a question asks for: counts, check, and the command that shows it."""
+    review = shown_review(question.request)
+    assert review is not None
+    told = [Text(f"  {counts_words(review.section.counts)}"), *check_lines(review.check, width)]
+    return [*told, Text(f"  `review {visible_line(question.run, 80)}` shows them", style="italic cyan")]
+
+
+def counts_words(counts: ChangeCounts) -> str:
+    """Return the number of changes of each kind in words."""
+    named = {
+        "added": counts.added,
+        "modified": counts.modified,
+        "deleted": counts.deleted,
+        "renamed": counts.renamed,
+        "with other permissions": counts.mode,
+    }
+    kinds = ", ".join(f"{count:,} {name}" for name, count in named.items() if count)
+    return f"{counts.total:,} {'change' if counts.total == 1 else 'changes'}: {kinds or 'none'}"
+
+
+def check_lines(check: CheckResult | None, width: int) -> list[Text]:
+    """Return the lines about the outcome of the check; of one that failed, with the end of its output."""
+    if check is None:
+        return []
+    command = visible_line(check.command, NAME_CHARS)
+    if check.passed:
+        return wrapped(Text(f"  check passed: {command}", style="green"), width)
+    code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+    why = f" ({visible_line(check.problem, 300)})" if check.problem else ""
+    lines = wrapped(Text(f"  check failed{code}: {command}{why}", style="red"), width)
+    output = visible_block(remove_keys(check.output)).splitlines()[-SHOWN_OUTPUT_LINES:]
+    return [*lines, *marked(Text("\n".join(output)), width, _INDENT)] if output else lines
 
 
 async def edited_text(review: Review, change: ReviewChange, prompter: Prompter) -> str | None:

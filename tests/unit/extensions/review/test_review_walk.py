@@ -12,15 +12,14 @@ from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal import prompts as prompting
-from llm_do_temporal.cli.terminal import review as walking
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.question_background import Background, precedents_of
-from llm_do_temporal.client.reviews.desk import ChangeOrigin
-from llm_do_temporal.client.reviews.review import Review, ReviewChange
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.extensions.review import terminal as walking
+from llm_do_temporal.extensions.review.client import ChangeOrigin, Review, ReviewChange
 from llm_do_temporal.extensions.review.policy.answer import LineComment
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.cli.terminal.review import choice_words
-from llm_do_temporal.client.reviews.choice import ReviewChoice
-from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.extensions.review.client import Review, ReviewChoice
 from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import joined
+from llm_do_temporal.extensions.review.terminal import choice_words
 from llm_do_temporal.policy.layers.layer import folder_node
 from tests.support.extensions.review.reviewed import Side, made_review
 from tests.support.workshops.layered import MemoryBlobs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.reviews.desk import reviews_of
+from llm_do_temporal.extensions.review.client import reviews_of
 from llm_do_temporal.extensions.review.messages import CheckResult
 from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict

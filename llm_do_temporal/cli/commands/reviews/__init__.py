@@ -1,1 +1,0 @@
-"""Command about reviews: the changes of a run, looked at and answered in parts."""
