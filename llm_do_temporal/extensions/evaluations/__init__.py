@@ -64,8 +64,9 @@ class EvaluationFiles(DefinitionFiles):
 
     def name_kind(self, path: Sequence[str | int]) -> str | None:
         """See DefinitionFiles."""
-        kinds = {("worker",): "worker", ("judge",): "worker", ("judge", "worker"): "worker"}
-        return (kinds | {("model",): "model", ("judge", "model"): "model"}).get(tuple(map(str, path)))
+        if tuple(path) in (("worker",), ("judge",), ("judge", "worker")):
+            return "worker"
+        return "model" if tuple(path) in (("model",), ("judge", "model")) else None
 
     def tool_texts(self, worker: str, spans: Sequence[Any]) -> Collection[Any]:
         """See DefinitionFiles."""
@@ -159,24 +160,18 @@ class EvaluationsExtension(Extension):
 
     def run_starters(self) -> Sequence[RunStarter]:
         """See Extension."""
-        from llm_do_temporal.extensions.evaluations.messages import (
-            EVALUATION_MEMO,
-            EVALUATION_WORKFLOW,
-            EvaluationEnd,
-            EvaluationMemo,
-            RunEvaluationInput,
-        )
+        from llm_do_temporal.extensions.evaluations import messages
         from llm_do_temporal.extensions.evaluations.policy.experiment import EXPERIMENT_PREFIX, part_of
 
         return (
             RunStarter(
-                EVALUATION_WORKFLOW,
-                RunEvaluationInput,
-                EvaluationEnd,
-                EVALUATION_MEMO,
-                EvaluationMemo,
-                EXPERIMENT_PREFIX,
-                part_of,
+                workflow=messages.EVALUATION_WORKFLOW,
+                request=messages.RunEvaluationInput,
+                result=messages.CollectedResults,
+                memo=messages.EVALUATION_MEMO,
+                facts=messages.EvaluationMemo,
+                prefix=EXPERIMENT_PREFIX,
+                read_part=part_of,
             ),
         )
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from llm_do_temporal.doors.http.requests import PREFIX, After, Caller, Service, TokenFirst
 from llm_do_temporal.doors.principal import Principal, TokenScope
@@ -28,9 +27,10 @@ from llm_do_temporal.extensions.evaluations.client import (
     read_listing,
     read_pair,
 )
+from llm_do_temporal.extensions.evaluations.messages import ExperimentFigures, StartedExperiment
 from llm_do_temporal.extensions.evaluations.policy.comparison import Comparison
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseError, CaseResult, CaseUsage
-from llm_do_temporal.extensions.evaluations.policy.figures import MetricFigures, ThresholdVerdict
+from llm_do_temporal.extensions.evaluations.policy.figures import ThresholdVerdict
 from llm_do_temporal.extensions.evaluations.policy.spec import MAX_REPEATS, EvaluationSpec
 from llm_do_temporal.extensions.evaluations.start import (
     begin_experiment,
@@ -62,45 +62,19 @@ class ExperimentStart(RequestBody):
     """Whether cases are run again that ended in an error."""
 
 
-class StartedExperiment(ResponseValue):
-    """Experiment that was started, or found: the same files and settings are the same experiment."""
-
-    experiment: str
-    """Id of the experiment."""
-    how: Literal["started", "resumed", "attached", "finished"]
-    total: int
-    """Number of repeats of cases."""
-    taken: int
-    """Number of results that were there already."""
-    differs: tuple[str, ...]
-    """Differences from the newest experiment before, in words."""
-
-
-class ExperimentFacts(ResponseValue):
+class ExperimentFacts(ExperimentFigures):
     """Experiment as it is now."""
 
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
     experiment: str
     """Id of the experiment."""
     evaluation: str
-    worker: str
-    model: str
-    judge: str
-    """Name of the judging worker; empty: there is none."""
     state: str
     """`running`, `completed`, `failed`, `cancelled`, `terminated` or `timed out`."""
     started_at: AwareDatetime
     ended_at: AwareDatetime | None
-    cases: int
-    repeats: int
     total: int
     """Number of repeats of cases."""
-    done: int
-    """Number of these that have a result, errors among them."""
-    errors: int
-    passed: bool | None
-    """Whether all thresholds hold; null: there are none, or it goes on."""
-    cost_usd: float | None
-    metrics: Mapping[str, MetricFigures]
     has_results: bool
     """Whether results of cases can be read already."""
 
@@ -214,10 +188,8 @@ async def start_experiment(
         started_by=caller.name,
     )
     begun = await begin_experiment(service.client, draft, retry_errors=start.retry_errors)
-    response.headers["Location"] = f"{PREFIX}/experiments/{quote(begun.workflow, safe='')}"
-    return StartedExperiment(
-        experiment=begun.workflow, how=begun.how, total=begun.total, taken=begun.taken, differs=begun.differs
-    )
+    response.headers["Location"] = f"{PREFIX}/experiments/{quote(begun.experiment, safe='')}"
+    return begun
 
 
 @router.get("/experiments")

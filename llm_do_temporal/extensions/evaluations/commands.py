@@ -18,8 +18,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
-    from llm_do_temporal.extensions.evaluations.messages import EvaluationMemo, ExperimentRecord
-    from llm_do_temporal.extensions.evaluations.start import BegunExperiment
+    from llm_do_temporal.extensions.evaluations.messages import EvaluationMemo, ExperimentRecord, StartedExperiment
 
 
 _LOOK_SECONDS = 0.5
@@ -124,10 +123,10 @@ async def evaluate(
         begun = await begin_experiment(session.client, draft, retry_errors=retry_errors)
         _tell(begun)
         if detach:
-            print(begun.workflow, flush=True)
+            print(begun.experiment, flush=True)
             return 0
         ended = await _wait(session, begun)
-        found = await read_experiment(session.client.temporal, begun.workflow)
+        found = await read_experiment(session.client.temporal, begun.experiment)
     record = found.record.judged_by(spec.thresholds)  # somebody else may have begun it with others
     reports.write(record)
     if ended is not None:
@@ -135,16 +134,16 @@ async def evaluate(
     return _exit_code(record)
 
 
-def _tell(begun: BegunExperiment) -> None:
+def _tell(begun: StartedExperiment) -> None:
     words = {
-        "started": f"experiment {begun.workflow}: {begun.total} runs",
-        "resumed": f"experiment {begun.workflow} goes on: {begun.taken} of {begun.total} runs are there",
-        "attached": f"experiment {begun.workflow} is running",
-        "finished": f"experiment {begun.workflow} is finished; nothing it depends on has changed",
+        "started": f"experiment {begun.experiment}: {begun.total} runs",
+        "resumed": f"experiment {begun.experiment} goes on: {begun.taken} of {begun.total} runs are there",
+        "attached": f"experiment {begun.experiment} is running",
+        "finished": f"experiment {begun.experiment} is finished; nothing it depends on has changed",
     }
     if begun.how == "resumed" and begun.taken == begun.total:
         words["resumed"] = (
-            f"experiment {begun.workflow}: all {begun.total} results are there; thresholds are judged again"
+            f"experiment {begun.experiment}: all {begun.total} results are there; thresholds are judged again"
         )
     say(words[begun.how])
     if begun.differs:
@@ -155,13 +154,13 @@ def _tell(begun: BegunExperiment) -> None:
             say(f"taken over: {begun.taken} of {begun.total} results")
 
 
-async def _wait(session: Session, begun: BegunExperiment) -> RunFailed | None:
+async def _wait(session: Session, begun: StartedExperiment) -> RunFailed | None:
     """Tell of progress until the experiment has ended; return the error that it ended with, None without one."""
     from llm_do_temporal.extensions.evaluations.client import read_progress
 
     told, on_terminal = -1, sys.stderr.isatty()
     while True:
-        state, memo = await read_progress(session.client.temporal, begun.workflow)
+        state, memo = await read_progress(session.client.temporal, begun.experiment)
         step = memo.done * _TOLD // max(begun.total, 1)
         if begun.how != "finished" and (on_terminal or step != told):
             told = step
@@ -173,12 +172,12 @@ async def _wait(session: Session, begun: BegunExperiment) -> RunFailed | None:
         print(file=sys.stderr)
     if state in ("cancelled", "terminated"):
         return RunCancelled(
-            f"experiment '{begun.workflow}' was {state}", next_step="The same command goes on with what is missing."
+            f"experiment '{begun.experiment}' was {state}", next_step="The same command goes on with what is missing."
         )
     if state != "completed":
         from llm_do_temporal.extensions.evaluations.client import read_failure
 
-        return await read_failure(session.client.temporal, begun.workflow)
+        return await read_failure(session.client.temporal, begun.experiment)
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from llm_do_temporal.extensions.evaluations.policy.experiment import ExperimentIdentity, case_run_id
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseFacts, CaseResult
@@ -94,14 +94,11 @@ class ExperimentRecord(Message):
         return (result for result in self.results if result.case == case)
 
 
-class EvaluationMemo(Message):
-    """Facts about an experiment that lists show: they are known without its record."""
+class ExperimentFigures(Message):
+    """Figures of an experiment so far, which lists show."""
 
-    name: str
-    digest: str
-    """Digest of the identity, behind its version and a dash."""
+    model_config = ConfigDict(use_attribute_docstrings=True)
     worker: str
-    worker_version: str = ""
     model: str = ""
     judge: str = ""
     """Name of the judging worker; empty: there is none."""
@@ -111,14 +108,23 @@ class EvaluationMemo(Message):
     """Number of repeats of cases that have a result, errors among them."""
     errors: int = 0
     """Number of these that ended in an error."""
+    metrics: Mapping[str, MetricFigures] = Field(default_factory=dict)
+    cost_usd: float | None = None
+    """US dollars of cases and judges; null: no price is known."""
+    passed: bool | None = None
+    """Whether all thresholds hold; null: there are none, or it goes on."""
+
+
+class EvaluationMemo(ExperimentFigures):
+    """Facts about an experiment that are known without its record."""
+
+    name: str
+    digest: str
+    """Digest of the identity, behind its version and a dash."""
+    worker_version: str = ""
     round: int = 1
     """Times that the experiment was started, this one included."""
     started_at: datetime | None = None
-    metrics: Mapping[str, MetricFigures] = Field(default_factory=dict)
-    cost_usd: float | None = None
-    """US dollars of cases and judges; None: no price is known."""
-    passed: bool | None = None
-    """Whether all thresholds hold; None: there are none, or it goes on."""
     record: str = ""
     """Digest of the blob with the ExperimentRecord; empty: there is none yet."""
 
@@ -144,6 +150,23 @@ def units_of(spec: EvaluationSpec) -> tuple[EvaluationUnit, ...]:
     """Return the repeats of cases in the order in which they begin: every case once, then every case again."""
     repeats = range(1, spec.repeats + 1)
     return tuple(EvaluationUnit(case=case.id, repeat=repeat) for repeat in repeats for case in spec.cases)
+
+
+class StartedExperiment(Message):
+    """Experiment that was started, or found: the same files and settings are the same experiment."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    experiment: str
+    """Id of the experiment."""
+    how: Literal["started", "resumed", "attached", "finished"]
+    total: int
+    """Number of repeats of cases."""
+    taken: int = 0
+    """Number of results that were there already."""
+    differs: tuple[str, ...] = ()
+    """Differences from the newest experiment before, in words."""
+    differs_from: str = ""
+    """Id of that one; empty: there is none."""
 
 
 class EvaluationPlan(Message):
@@ -225,14 +248,6 @@ class RunEvaluationInput(Message):
     """Number of these that run at a time."""
     continued: ContinuedEvaluation | None = Field(default=None, exclude_if=is_none)
     """State to go on from; None for a new start."""
-
-
-class EvaluationEnd(Message):
-    """Result of `LlmDoEvaluation`."""
-
-    record: Digest
-    """Blob with the ExperimentRecord."""
-    memo: EvaluationMemo
 
 
 class PrepareCaseInput(Message):
@@ -318,7 +333,7 @@ class CollectResultsInput(Message):
 
 
 class CollectedResults(Message):
-    """Result of `collect_results`."""
+    """Result of `collect_results`, and of `LlmDoEvaluation`."""
 
     record: Digest
     """Blob with the ExperimentRecord."""

@@ -254,12 +254,11 @@ def _trend(metric: str, found: Sequence[ExperimentListing]) -> Trend:
     readings: list[PlottedValue] = []
     before = ""
     for one in having:
-        figures = one.facts.metrics[metric]
-        version = one.facts.worker_version
+        figures, version = one.facts.metrics[metric], one.facts.worker_version
         readings.append(
             PlottedValue(
                 label=f"{one.started_at:%-d %b}",
-                mean=figures.mean,
+                mean=figures.mean or 0.0,
                 low=figures.low,
                 high=figures.high,
                 is_new=bool(readings) and version != before,

@@ -14,7 +14,7 @@ from llm_do_temporal.client.connections import translated
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.evaluations.client import read_failure, read_record
-from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE, SCORE_CASE, EvaluationEnd, ExperimentRecord
+from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE, SCORE_CASE, CollectedResults, ExperimentRecord
 from llm_do_temporal.extensions.evaluations.policy.evaluators import MaxSeconds
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult
 from llm_do_temporal.extensions.evaluations.policy.spec import EXPECTED, EvaluationSpec
@@ -65,12 +65,12 @@ async def begin(client: LlmDoClient, spec: EvaluationSpec, folder: Path) -> tupl
     draft = await draft_evaluation(client, spec, folder, environment_model=model, started_by=login_name())
     judge = draft.identity.judge
     models = {*draft.identity.models.values(), *({} if judge is None else judge.models).values()}
-    return (await begin_experiment(client, draft, retry_errors=False)).workflow, models
+    return (await begin_experiment(client, draft, retry_errors=False)).experiment, models
 
 
 async def record_at_end(client: LlmDoClient, workflow: str, folder: Path) -> ExperimentRecord:
     """Wait for the end of an experiment, and return its record. Raises RunFailed where it has failed."""
-    handle = client.temporal.get_workflow_handle(workflow, result_type=EvaluationEnd)
+    handle = client.temporal.get_workflow_handle(workflow, result_type=CollectedResults)
     try:
         async with translated(workflow):
             end = await handle.result()

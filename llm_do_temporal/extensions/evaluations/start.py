@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -42,6 +42,7 @@ from llm_do_temporal.extensions.evaluations.messages import (
     ContinuedEvaluation,
     EvaluationPlan,
     RunEvaluationInput,
+    StartedExperiment,
     units_of,
 )
 from llm_do_temporal.extensions.evaluations.policy import EVALUATION_SUFFIX
@@ -219,22 +220,6 @@ def functions_of(workshop: Workshop, spec: EvaluationSpec) -> dict[str, str]:
     return {reference: digest_with_imports(file, imported_files(file)) for reference, file in files.items()}
 
 
-@dataclass(frozen=True)
-class BegunExperiment:
-    """Experiment that was started, or found."""
-
-    workflow: str
-    how: Literal["started", "resumed", "attached", "finished"]
-    total: int
-    """Number of repeats of cases."""
-    taken: int = 0
-    """Number of results that are taken over."""
-    differs: tuple[str, ...] = ()
-    """Differences to the newest other experiment of this name, in words."""
-    differs_from: str = ""
-    """Workflow id of that one; empty: there is none."""
-
-
 async def draft_evaluation(
     client: LlmDoClient,
     spec: EvaluationSpec,
@@ -332,7 +317,7 @@ def _attach(spec: EvaluationSpec, worker: LocalWorker, root: Path) -> dict[str, 
     return found
 
 
-async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_errors: bool) -> BegunExperiment:
+async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_errors: bool) -> StartedExperiment:
     """Start the experiment, or find it where it is under way or finished.
 
     One that was interrupted goes on with the results that it has. The thresholds of a finished one are judged again
@@ -350,7 +335,7 @@ async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_e
                 f"experiment '{same.workflow}' is still running; errors are retried once it has ended",
                 next_step="Run the same command without --retry-errors to watch it.",
             )
-        return BegunExperiment(same.workflow, "attached", units)
+        return StartedExperiment(experiment=same.workflow, how="attached", total=units)
     if same is not None and same.state == "completed" and not (retry_errors and same.facts.errors):
         return await _judged_again(client, plan, same)
     blobs = _blobs(client)
@@ -364,13 +349,13 @@ async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_e
     plan = plan if same is None else _next_round(plan, same)
     kept = {name: await asyncio.to_thread(_keep, blobs, result) for name, result in taken.items()}
     begun = await _start_workflow(client, blobs, plan.model_copy(update={"retry_errors": retry_errors, "taken": kept}))
-    return BegunExperiment(
-        plan.workflow,
-        "attached" if not begun else "started" if same is None else "resumed",
-        units,
-        len(taken),
-        differences(read[0].record.identity, plan.identity) if read and same is None else (),
-        read[0].record.workflow if read and same is None else "",
+    return StartedExperiment(
+        experiment=plan.workflow,
+        how="attached" if not begun else "started" if same is None else "resumed",
+        total=units,
+        taken=len(taken),
+        differs=differences(read[0].record.identity, plan.identity) if read and same is None else (),
+        differs_from=read[0].record.workflow if read and same is None else "",
     )
 
 
@@ -380,17 +365,18 @@ def _next_round(plan: EvaluationPlan, same: ExperimentListing) -> EvaluationPlan
     return plan.model_copy(update={"started_at": facts.started_at or plan.started_at, "round": facts.round + 1})
 
 
-async def _judged_again(client: LlmDoClient, plan: EvaluationPlan, same: ExperimentListing) -> BegunExperiment:
+async def _judged_again(client: LlmDoClient, plan: EvaluationPlan, same: ExperimentListing) -> StartedExperiment:
     """Return the finished experiment. Where the thresholds are others now, its record is written again with them."""
     units = len(plan.units)
     record = (await read_listed(client.temporal, same)).record
     if record.spec.thresholds == plan.spec.thresholds:
-        return BegunExperiment(same.workflow, "finished", units)
+        return StartedExperiment(experiment=same.workflow, how="finished", total=units)
     plan = _next_round(plan, same)
     memo = same.facts.model_copy(update={"round": plan.round, "passed": None})
     done = ContinuedEvaluation(next=units, record=same.facts.record, recorded=len(record.results), memo=memo)
     begun = await _start_workflow(client, _blobs(client), plan, done)
-    return BegunExperiment(same.workflow, "resumed" if begun else "attached", units, len(record.results))
+    how = "resumed" if begun else "attached"
+    return StartedExperiment(experiment=same.workflow, how=how, total=units, taken=len(record.results))
 
 
 async def _read_other(client: LlmDoClient, listed: ExperimentListing) -> Experiment | None:

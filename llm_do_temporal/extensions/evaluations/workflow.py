@@ -25,7 +25,6 @@ from llm_do_temporal.extensions.evaluations.messages import (
     CollectedResults,
     CollectResultsInput,
     ContinuedEvaluation,
-    EvaluationEnd,
     EvaluationMemo,
     ExperimentState,
     JudgeCaseInput,
@@ -199,7 +198,7 @@ class LlmDoEvaluation:
         self.routes = ActivityRoutes(Queues())
 
     @workflow.run
-    async def run(self, payload: Any = None) -> EvaluationEnd:
+    async def run(self, payload: Any = None) -> CollectedResults:
         """Return the record of the experiment. `payload` is a RunEvaluationInput."""
         start = _read(payload)
         work = UnitWork(start, EvaluationMemo.model_validate(workflow.memo_value(EVALUATION_MEMO, None) or _NO_FACTS))
@@ -219,8 +218,7 @@ class LlmDoEvaluation:
             workflow.continue_as_new(
                 start.model_copy(update={"continued": work.state}), memo={EVALUATION_MEMO: work.state.memo}
             )
-        collected = await work.collect("completed")
-        return EvaluationEnd(record=collected.record, memo=collected.memo)
+        return await work.collect("completed")
 
 
 _NO_FACTS = {"name": "", "digest": "", "worker": ""}

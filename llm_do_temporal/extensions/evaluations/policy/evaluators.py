@@ -54,15 +54,17 @@ class BaseEvaluator(Value):
     @property
     def metric(self) -> str:
         """Name of the metric that thresholds and comparisons know."""
-        return self.evaluation_name or self.default_name
+        return self.evaluation_name or self._default_name
 
     @property
-    def default_name(self) -> str:
-        """Name of the metric where the file gives none."""
+    def _default_name(self) -> str:
         return type(self).__name__
 
     def evaluate(self, seen: Seen) -> Finding | None:
         """Return the score and its reason; None: it does not apply to this case. Raises EvaluatorProblem."""
+        return self._evaluate(seen)
+
+    def _evaluate(self, seen: Seen) -> Finding | None:
         raise NotImplementedError
 
 
@@ -80,8 +82,7 @@ class Equals(BaseEvaluator):
     value: Any
     """Value that the answer must be."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         return _equality(seen.facts.output, self.value)
 
 
@@ -90,8 +91,7 @@ class EqualsExpected(BaseEvaluator):
 
     kind: Literal["EqualsExpected"] = "EqualsExpected"
 
-    def evaluate(self, seen: Seen) -> Finding | None:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding | None:
         return None if seen.expected is None else _equality(seen.facts.output, seen.expected)
 
 
@@ -112,8 +112,7 @@ class Contains(BaseEvaluator):
     as_strings: bool = False
     """Whether both are compared as texts: anything but a text as its JSON."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         output, found = seen.facts.output, False
         if self.as_strings or (isinstance(self.value, str) and isinstance(output, str)):
             text, part = json_text(output), json_text(self.value)
@@ -140,8 +139,7 @@ class IsInstance(BaseEvaluator):
     type_name: Literal["str", "int", "float", "bool", "list", "dict", "NoneType"]
     """Name of the type in Python."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         names = [one.__name__ for one in type(seen.facts.output).__mro__]
         return self.type_name in names, f"the answer is of type {names[0]}"
 
@@ -159,8 +157,7 @@ class Matches(BaseEvaluator):
 
     _check_path = field_validator("path")(_checked_path)
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         texts = [json_text(value) for value in values_at(seen.facts.output, json_path_steps(self.path) or ())]
         matched = any(seen.matchers.found(self.pattern, text) for text in texts)
         what = quoted(seen.facts.output) if texts else f"nothing is at {self.path}: {quoted(seen.facts.output)}"
@@ -191,12 +188,10 @@ class JsonPath(BaseEvaluator):
     _check_path = field_validator("path")(_checked_path)
 
     @property
-    def default_name(self) -> str:
-        """See BaseEvaluator."""
+    def _default_name(self) -> str:
         return f"JsonPath {self.path}"
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         found = values_at(seen.facts.output, json_path_steps(self.path) or ())
         if self.exists is not None and bool(found) is not self.exists:
             return False, f"there is {'nothing' if self.exists else quoted(found[0])} at {self.path}"
@@ -236,8 +231,7 @@ class FitsSchema(BaseEvaluator):
     json_schema: dict[str, Any]
     """JSON Schema that the answer must fit."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         problems = seen.matchers.schema_problems(self.json_schema, seen.facts.output)
         return not problems, "; ".join(problems[:3])
 
@@ -249,8 +243,7 @@ class _OfFile(BaseEvaluator):
     """Path as the worker names the file, like `/notes.md`."""
 
     @property
-    def default_name(self) -> str:
-        """See BaseEvaluator."""
+    def _default_name(self) -> str:
         return f"{type(self).__name__} {self.path}"
 
     def touched(self, seen: Seen) -> CaseFile | None:
@@ -285,8 +278,7 @@ class FileEquals(_OfFile):
             raise ValueError("give either 'text' or 'sha256'")
         return self
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         file = self.written(seen)
         if file is None:
             return False, self.absence(seen)
@@ -303,8 +295,7 @@ class FileContains(_OfFile):
     value: str
     """Text that the file must contain."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         file = self.written(seen)
         if file is None:
             return False, self.absence(seen)
@@ -320,8 +311,7 @@ class FileWritten(_OfFile):
     argument: ClassVar[str | None] = "path"
     kind: Literal["FileWritten"] = "FileWritten"
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         written = self.written(seen) is not None
         return written, "" if written else self.absence(seen)
 
@@ -332,8 +322,7 @@ class FileUntouched(_OfFile):
     argument: ClassVar[str | None] = "path"
     kind: Literal["FileUntouched"] = "FileUntouched"
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         file = self.touched(seen)
         if file is None:
             return True, ""
@@ -389,8 +378,7 @@ class CallsEvaluator(BaseEvaluator):
         return self
 
     @property
-    def default_name(self) -> str:
-        """See BaseEvaluator."""
+    def _default_name(self) -> str:
         return f"{type(self).__name__} {self.tool or self.capability}"
 
     def fitting(self, facts: CaseFacts) -> list[CaseCall]:
@@ -417,8 +405,7 @@ class Called(CallsEvaluator):
     include_failed: bool = False
     """Whether calls count that failed, or of which nobody knows whether they happened."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         wanted = ("done", "failed", "unknown") if self.include_failed else ("done",)
         count = sum(call.outcome in wanted for call in self.fitting(seen.facts))
         passed = count >= self.at_least and (self.at_most is None or count <= self.at_most)
@@ -432,8 +419,7 @@ class NeverCalled(CallsEvaluator):
     include_refused: bool = True
     """Whether calls count that a rule or a person refused."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         calls = [call for call in self.fitting(seen.facts) if call.ran or self.include_refused]
         return not calls, f"{_calls(len(calls))}, the first with {quoted(calls[0].args)}" if calls else ""
 
@@ -443,8 +429,7 @@ class AskedFirst(CallsEvaluator):
 
     kind: Literal["AskedFirst"] = "AskedFirst"
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         ran = [call for call in self.fitting(seen.facts) if call.ran]
         unasked = [call for call in ran if call.decision is None]
         if unasked:
@@ -461,8 +446,7 @@ class CallOrder(BaseEvaluator):
     tools: tuple[str, ...] = Field(min_length=1)
     """Names of the tools, in their order."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         made = iter(_tools(seen.facts, include_failed=False))
         missing = next((tool for tool in self.tools if tool not in made), None)
         return missing is None, "" if missing is None else f"no '{missing}' in its place; {_called(seen.facts)}"
@@ -480,8 +464,7 @@ class ToolCorrectness(BaseEvaluator):
     include_failed: bool = False
     """Whether calls that failed count."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         made, wanted = Counter(_tools(seen.facts, self.include_failed)), Counter(self.expected_tools)
         missing, extra = wanted - made, made - wanted
         problems = [f"missing: {', '.join(sorted(missing.elements()))}"] if missing else []
@@ -502,8 +485,7 @@ class TrajectoryMatch(BaseEvaluator):
     include_failed: bool = False
     """Whether calls that failed count."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         made, wanted = _tools(seen.facts, self.include_failed), list(self.expected_trajectory)
         if self.order == "exact":
             return float(made == wanted), "" if made == wanted else _called(seen.facts)
@@ -528,12 +510,10 @@ class ArgumentCorrectness(BaseEvaluator):
     """Whether calls that failed count."""
 
     @property
-    def default_name(self) -> str:
-        """See BaseEvaluator."""
+    def _default_name(self) -> str:
         return f"ArgumentCorrectness {self.tool_name}"
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         calls = [
             call for call in seen.facts.calls if call.tool == self.tool_name and _counts(call, self.include_failed)
         ]
@@ -574,8 +554,7 @@ class MaxTurns(BaseEvaluator):
     turns: int = Field(ge=0)
     """Most turns."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         turns = seen.facts.usage.turns
         return turns <= self.turns, f"{turns} turns"
 
@@ -590,8 +569,7 @@ class MaxToolCalls(BaseEvaluator):
     include_failed: bool = True
     """Whether calls that failed count."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         count = len(_tools(seen.facts, self.include_failed))
         return count <= self.max_calls, f"{count} calls"
 
@@ -604,8 +582,7 @@ class MaxDollars(BaseEvaluator):
     dollars: float = Field(ge=0, allow_inf_nan=False)
     """Most US dollars."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         cost = seen.facts.usage.cost
         if cost is None:
             raise EvaluatorProblem("the cost is not known: a model has no price")
@@ -620,8 +597,7 @@ class MaxSeconds(BaseEvaluator):
     seconds: float = Field(ge=0, allow_inf_nan=False)
     """Most seconds."""
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         seconds = seen.facts.seconds
         if seconds is None:
             raise EvaluatorProblem("the time is not known")
@@ -639,12 +615,10 @@ class Python(BaseEvaluator):
     """Further arguments of the function, by their names."""
 
     @property
-    def default_name(self) -> str:
-        """See BaseEvaluator."""
+    def _default_name(self) -> str:
         return self.function.rpartition(":")[2].rpartition(".")[2]
 
-    def evaluate(self, seen: Seen) -> Finding:
-        """See BaseEvaluator."""
+    def _evaluate(self, seen: Seen) -> Finding:
         raise EvaluatorProblem("a Python function is run by an activity, and was not")
 
 

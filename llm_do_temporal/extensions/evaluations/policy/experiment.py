@@ -251,25 +251,6 @@ _ENDING = re.compile(
 )
 
 
-class CaseRun(Value):
-    """Part that a run has in an experiment."""
-
-    experiment: str
-    """Workflow id of the experiment."""
-    case: str
-    """Id of the case, as it stands in the id of the run."""
-    repeat: int
-    """Number of the repeat, from 1."""
-    is_judge: bool = False
-    """Whether it judges the case's answer, which another run has given."""
-
-    @property
-    def words(self) -> str:
-        """The part in words, without the experiment."""
-        repeat = f", repeat {self.repeat}" if self.repeat > 1 else ""
-        return f"{'judge of ' if self.is_judge else ''}case {self.case}{repeat}"
-
-
 def experiment_id(name: str, digest: str) -> str:
     """Return the workflow id of the experiment of an evaluation with this digest."""
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_CHARS] or "evaluation"
@@ -295,34 +276,25 @@ def case_in_id(case: str) -> str:
     return f"{plain}-{hashlib.sha256(case.encode()).hexdigest()[:8]}"
 
 
-def read_run_id(run: str, parent: str) -> CaseRun | None:
+def part_of(run: str, parent: str) -> RunPart | None:
     """Return the part of a run in an experiment; None where its parent, "" for none, is no experiment."""
     if not parent.startswith(EXPERIMENT_PREFIX) or not run.startswith(f"{parent}-"):
         return None
     found = _ENDING.fullmatch(run, len(parent) + 1)
     if found is None:
         return None
-    return CaseRun(
-        experiment=parent, case=found["case"], repeat=int(found["repeat"]), is_judge=found["judge"] is not None
-    )
-
-
-def part_of(run: str, parent: str) -> RunPart | None:
-    """Return the part of a run in the experiment that is its parent, for lists of runs; None: it has none."""
-    part = read_run_id(run, parent)
-    if part is None:
-        return None
-    repeat = f", repeat {part.repeat}" if part.repeat > 1 else ""
+    case, number, judges = found["case"], int(found["repeat"]), found["judge"] is not None
+    kind, repeat = "judge of case" if judges else "case", f", repeat {number}" if number > 1 else ""
     return RunPart(
         kind="case",
-        words=part.words,
-        whole=f"experiment {part.experiment}",
-        facts=part.model_dump(),
+        words=f"{kind} {case}{repeat}",
+        whole=f"experiment {parent}",
+        facts={"experiment": parent, "case": case, "repeat": number, "is_judge": judges},
         links=(
-            ("judge of case " if part.is_judge else "case ", ""),
-            (part.case, case_address(part.experiment, part.case)),
+            (f"{kind} ", ""),
+            (case, case_address(parent, case)),
             (f"{repeat} of ", ""),
-            (part.experiment, experiment_address(part.experiment)),
+            (parent, experiment_address(parent)),
         ),
     )
 

@@ -25,8 +25,8 @@ from temporalio.client import Client
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.extensions.evaluations.client import read_experiment, read_progress
 from llm_do_temporal.extensions.evaluations.files import load_evaluation
-from llm_do_temporal.extensions.evaluations.messages import ExperimentRecord
-from llm_do_temporal.extensions.evaluations.start import BegunExperiment, begin_experiment, draft_evaluation
+from llm_do_temporal.extensions.evaluations.messages import ExperimentRecord, StartedExperiment
+from llm_do_temporal.extensions.evaluations.start import begin_experiment, draft_evaluation
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
@@ -79,7 +79,7 @@ def answer(request: dict[str, Any], _number: int) -> Answer:
     return Text("Hello!")
 
 
-async def begun(client: LlmDoClient, folder: Path, cases: int) -> BegunExperiment:
+async def begun(client: LlmDoClient, folder: Path, cases: int) -> StartedExperiment:
     """The experiment of so many cases, under way."""
     path = folder / "greeting.eval.yaml"
     listed = [{"name": f"case-{number}", "inputs": f"greet {number}"} for number in range(cases)]
@@ -101,9 +101,9 @@ async def done(client: Client, workflow: str, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def ended(client: LlmDoClient, experiment: BegunExperiment) -> ExperimentRecord:
-    await client.temporal.get_workflow_handle(experiment.workflow).result()
-    return (await read_experiment(client.temporal, experiment.workflow)).record
+async def ended(client: LlmDoClient, experiment: StartedExperiment) -> ExperimentRecord:
+    await client.temporal.get_workflow_handle(experiment.experiment).result()
+    return (await read_experiment(client.temporal, experiment.experiment)).record
 
 
 async def turns_answered(client: Client, run: str) -> int:
@@ -140,7 +140,7 @@ async def test_an_evaluation_whose_service_is_killed_does_everything_once(tmp_pa
             try:
                 experiment = await begun(client, folder, CASES)
                 for moment in moments:
-                    await done(temporal, experiment.workflow, moment)
+                    await done(temporal, experiment.experiment, moment)
                     service.kill_and_start()
                 record = await ended(client, experiment)
                 first = len(provider.requests)

@@ -27,9 +27,9 @@ async def evaluate(place: Place, file: Path) -> str:
     spec = load_evaluation(file, place.folder)
     draft = await draft_evaluation(place.client, spec, place.folder, environment_model=None, started_by="ada")
     begun = await begin_experiment(place.client, draft, retry_errors=False)
-    await place.client.temporal.get_workflow_handle(begun.workflow).result()
-    place.started.append(begun.workflow)
-    return begun.workflow
+    await place.client.temporal.get_workflow_handle(begun.experiment).result()
+    place.started.append(begun.experiment)
+    return begun.experiment
 
 
 async def test_two_versions_are_compared_and_a_run_becomes_a_case(

@@ -62,7 +62,7 @@ async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place:
     assert one.facts.files["/out.txt"].text == "hello"
     assert [call.tool for call in one.facts.calls] == ["write_file"]
     assert not (place.folder / "out.txt").exists()
-    listed = find_experiment(await list_experiments(place.client.temporal), begun.workflow)
+    listed = find_experiment(await list_experiments(place.client.temporal), begun.experiment)
     behind = replace(listed, state="running", ended_at=None, facts=listed.facts.model_copy(update={"record": ""}))
     assert (await read_listed(place.client.temporal, behind)).record == record
 
@@ -72,7 +72,7 @@ async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place:
     assert (more.how, more.taken, len(record.results)) == ("started", 4, 6)
     assert any("cleo" in words for words in more.differs)
     assert (len(model.requests), len(judge.requests)) == (12, 6)
-    assert {result.origin for result in record.results if result.case != "cleo"} == {begun.workflow}
+    assert {result.origin for result in record.results if result.case != "cleo"} == {begun.experiment}
 
 
 @pytest.mark.sampled(1)
@@ -114,7 +114,7 @@ async def test_an_error_is_no_score_and_a_retried_case_keeps_its_first_attempt(p
     shown, _ = await evaluated(place, **keys)
     assert shown.how == "finished"
     again, record = await evaluated(place, retry_errors=True, **keys)
-    assert (again.workflow, again.how, record.round) == (begun.workflow, "resumed", 2)
+    assert (again.experiment, again.how, record.round) == (begun.experiment, "resumed", 2)
     (result,) = record.results
     assert (result.facts.output, [one.facts.output for one in result.earlier]) == ("Hello!", [None])
     assert result.run != result.earlier[0].run
@@ -140,7 +140,7 @@ async def test_an_experiment_goes_on_in_new_histories_with_what_it_has(hasty: Pl
     hasty.worker("main", model)
     cases = [{"name": f"case-{number}", "inputs": f"greet {number}"} for number in range(6)]
     begun, record = await evaluated(hasty, cases=cases, concurrency=2, evaluators=[{"Contains": "Hello"}])
-    assert len(await hasty.chain(begun.workflow)) > 1
+    assert len(await hasty.chain(begun.experiment)) > 1
     assert ([result.case for result in record.results], len(model.requests)) == ([case["name"] for case in cases], 6)
     assert record.gate.passed
 
@@ -169,11 +169,11 @@ async def test_thresholds_are_judged_on_what_is_kept_as_the_file_says_now(
 
     again, record = await evaluated(place, **keys, thresholds=thresholds)
 
-    assert (again.workflow, again.how, again.taken) == (begun.workflow, "resumed", 2)
+    assert (again.experiment, again.how, again.taken) == (begun.experiment, "resumed", 2)
     assert record.gate.passed is passed
     assert (record.results, record.ended_at) == (before.results, before.ended_at)
     assert (len(model.requests), len(judge.requests)) == asked
-    listed = find_experiment(await list_experiments(place.client.temporal), begun.workflow)
+    listed = find_experiment(await list_experiments(place.client.temporal), begun.experiment)
     assert (listed.facts.passed, listed.facts.done, listed.facts.metrics["EqualsExpected"].mean) == (passed, 2, 0.5)
     same, _ = await evaluated(place, **keys, thresholds=thresholds)
     assert same.how == "finished"

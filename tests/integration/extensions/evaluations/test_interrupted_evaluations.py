@@ -53,20 +53,20 @@ async def test_an_interrupted_experiment_goes_on_with_all_that_it_had(place: Pla
     cases = [{"name": name, "inputs": f"greet {name}"} for name in ("ada", "bob")]
     keys: dict[str, Any] = {"cases": cases, "judge": "judge"}
     first = await begun(place, **keys)
-    handle = place.client.temporal.get_workflow_handle(first.workflow)
+    handle = place.client.temporal.get_workflow_handle(first.experiment)
     for rounds in (2, 3):
         # The second interruption comes before anything is new: what the first start had is not forgotten.
         if rounds == 2:
             await judged_once(handle)
         await interrupt(handle, how)
-        assert (await read_progress(place.client.temporal, first.workflow))[0] == how
+        assert (await read_progress(place.client.temporal, first.experiment))[0] == how
         if how == "cancelled":
-            found = await read_experiment(place.client.temporal, first.workflow)
+            found = await read_experiment(place.client.temporal, first.experiment)
             assert not found.record.judged_by((Threshold(metric="missing", at_most=9),)).gate.passed
         if rounds == 3:
             free.set()
         again = await begun(place, **keys)
-        assert (again.workflow, again.how, again.taken) == (first.workflow, "resumed", 1)
+        assert (again.experiment, again.how, again.taken) == (first.experiment, "resumed", 1)
     _, record = await evaluated(place, **keys)
     assert (record.state, record.round, [one.case for one in record.results]) == ("completed", 3, ["ada", "bob"])
     assert [one.score("judge.good") for one in record.results] == [True, True]

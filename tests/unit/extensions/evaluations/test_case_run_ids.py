@@ -9,7 +9,7 @@ from llm_do_temporal.extensions.evaluations.policy.experiment import (
     case_run_id,
     experiment_id,
     judge_run_id,
-    read_run_id,
+    part_of,
 )
 
 EXPERIMENT = "eval-decks-0123456789ab"
@@ -30,13 +30,13 @@ def test_ids_are_what_they_were() -> None:
 @pytest.mark.parametrize("repeat", [1, 12])
 def test_a_run_tells_its_case(case: str, repeat: int, round_: int) -> None:
     run = case_run_id(EXPERIMENT, case, repeat, round_=round_)
-    told = read_run_id(run, EXPERIMENT)
+    told = part_of(run, EXPERIMENT)
     assert told is not None
-    assert (told.case, told.repeat, told.is_judge) == (case_in_id(case), repeat, False)
+    assert told.facts == {"experiment": EXPERIMENT, "case": case_in_id(case), "repeat": repeat, "is_judge": False}
     for judge in (judge_run_id(run), judge_run_id(run, attempt=2), judge_run_id(run, other_order=True)):
-        told = read_run_id(judge, EXPERIMENT)
+        told = part_of(judge, EXPERIMENT)
         assert told is not None
-        assert (told.case, told.repeat, told.is_judge) == (case_in_id(case), repeat, True)
+        assert told.facts == {"experiment": EXPERIMENT, "case": case_in_id(case), "repeat": repeat, "is_judge": True}
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_run_tells_its_case(case: str, repeat: int, round_: int) -> None:
     ],
 )
 def test_other_runs_are_of_no_case(run: str, parent: str) -> None:
-    assert read_run_id(run, parent) is None
+    assert part_of(run, parent) is None
 
 
 def test_a_part_is_told_in_words() -> None:
-    first, again = (read_run_id(case_run_id(EXPERIMENT, "mendly", repeat), EXPERIMENT) for repeat in (1, 3))
-    judge = read_run_id(judge_run_id(case_run_id(EXPERIMENT, "mendly", 3)), EXPERIMENT)
+    first, again = (part_of(case_run_id(EXPERIMENT, "mendly", repeat), EXPERIMENT) for repeat in (1, 3))
+    judge = part_of(judge_run_id(case_run_id(EXPERIMENT, "mendly", 3)), EXPERIMENT)
     assert [one and one.words for one in (first, again, judge)] == [
         "case mendly",
         "case mendly, repeat 3",
