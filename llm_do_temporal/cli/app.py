@@ -15,7 +15,6 @@ from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
 from llm_do_temporal.cli.commands.definitions.check import check
 from llm_do_temporal.cli.commands.definitions.schema import schema
-from llm_do_temporal.cli.commands.export import export, logs
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
@@ -74,14 +73,6 @@ _COMMANDS = (
     Command("watch", watch, _RUNS, "RUN [FLAGS]", ("watch decks-1", "watch decks-1 -o jsonl --from-seq 120")),
     Command("result", result, _RUNS, "RUN [FLAGS]", ("result decks-1 -o json --timeout 60",)),
     Command("show", show, _RUNS, "RUN [FLAGS]", ("show decks-1", "show decks-1 --cost")),
-    Command("logs", logs, _RUNS, "RUN [FLAGS]", ("logs decks-1 --follow",)),
-    Command(
-        "export",
-        export,
-        _RUNS,
-        "RUN [FLAGS]",
-        ("export decks-1 --format html -o decks-1.html", "export --patch rename-1 -o rename-1.patch  # for git apply"),
-    ),
     Command("list", list_runs, _RUNS, "[FLAGS]", ("list --limit 10",)),
     Command("cancel", cancel, _RUNS, "RUN [FLAGS]"),
     Command(

@@ -14,6 +14,7 @@ from tests.support.providers.provider import FakeProvider, fixed
 JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--approve-all", "--id", "told", "-o", "jsonl")
 
 
+@pytest.mark.extension("export")
 def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_path: Path) -> None:
     live = shop.type(*JOB).stdout.splitlines()
     assert shop.type("watch", "told", "-o", "jsonl").stdout.splitlines() == live

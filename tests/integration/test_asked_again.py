@@ -34,6 +34,7 @@ def typed(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return run
 
 
+@pytest.mark.extension("export")
 async def test_every_reader_sees_that_an_approved_call_was_not_carried_out_and_why(place: Place, typed: Typed) -> None:
     run, _ = await start_parked(place, write_call(), "Done.")
     place.write("a.txt", "somebody else's\n")

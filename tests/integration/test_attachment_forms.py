@@ -15,7 +15,6 @@ import pytest
 from pypdf import PdfWriter
 from rich.console import Console
 
-from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.record.facts import Story
 from llm_do_temporal.client.views.follower import Follower
@@ -184,6 +183,7 @@ def put_odd_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("adapter", KNOWN)
+@pytest.mark.extension("export")
 async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_on(place: Place, adapter: str) -> None:
     put_odd_files(place.folder)
     with Providers() as providers:
@@ -225,6 +225,8 @@ async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_o
 
 async def assert_shown(place: Place, run: str, view: RunView, story: Story, names: set[str]) -> None:
     """Assert that the record of a run, as text, JSON and events, tells of these files and of no others."""
+    from llm_do_temporal.extensions.export.log import log_lines
+
     (node,) = view.ordered
     told = {name for line in node.without for name in (*ODD_FILES, "names.csv", "whole.pdf") if name in line}
     assert (told, len(node.without)) == (names, len(names))

@@ -96,6 +96,7 @@ async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
     assert view.delegations == (0, 0)
 
 
+@pytest.mark.extension("export")
 async def test_the_results_of_a_batch_are_a_table_on_the_page_and_in_a_file(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ async def test_the_results_of_a_batch_are_a_table_on_the_page_and_in_a_file(
     assert row["output"].startswith("'=cmd|n07")
 
 
+@pytest.mark.extension("export")
 async def test_an_item_whose_file_cannot_be_used_stands_wherever_its_run_is_told(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,6 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.cli.__main__ import run_command
-from llm_do_temporal.cli.reports.export import read_exported
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.views.transcripts import read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
@@ -45,6 +44,7 @@ def then(gate: Gate) -> Any:
     return by_function(answer)
 
 
+@pytest.mark.extension("export")
 async def test_everything_that_is_shown_of_a_run_is_opened(
     vault: Vault, point_at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +76,8 @@ async def shown_while_it_waits(place: Place, run: str) -> None:
 
 async def shown_in_the_end(place: Place, run: str) -> None:
     """Tree, spending, conversation, log and export."""
+    from llm_do_temporal.extensions.export.report import read_exported
+
     client, temporal = place.client, place.client.temporal
     ada = await signed_in_browser(place)
     await page_with(ada, f"/runs/{run}", "completed", "main", "reader-1", "2 turns", "1 turn")

@@ -12,7 +12,6 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
-from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.desk.state import KEPT_IGNORED
@@ -39,7 +38,10 @@ WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.extension("export")
 async def test_an_ignored_signal_is_shown_where_people_look(place: Place, name: str) -> None:
+    from llm_do_temporal.extensions.export.log import log_lines
+
     payload, words = WRONG[name]
     run, _ = await start_parked(place, write_call(), "Done.")
     await place.signal(run, *payload)

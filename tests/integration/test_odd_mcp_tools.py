@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.reports.log import log_lines
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.errors import LlmDoError
@@ -91,7 +90,10 @@ async def test_names_stay_apart_and_rules_name_the_tools_as_the_server_does(plac
     assert "is blocked" in tool_results(blocked, "c_d")[0]
 
 
+@pytest.mark.extension("export")
 async def test_what_a_run_does_without_stands_in_its_record(place: Place) -> None:
+    from llm_do_temporal.extensions.export.log import log_lines
+
     main = scripted("Done.")
     broken = {"mcp": {"gone": {"command": ["/nowhere/server"]}, **mcp({"name": "odd"}, 5)["mcp"]}}
     place.worker("main", main, toolsets={**broken, "nowhere.tools.Search": {}})

@@ -11,8 +11,6 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal import TemplateCall
-from llm_do_temporal.cli.reports.export import read_exported
-from llm_do_temporal.cli.reports.export_pages import render_markdown
 from llm_do_temporal.cli.reports.show import render_record
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
@@ -244,7 +242,10 @@ async def test_without_expect_json_a_structured_result_is_text(place: Place) -> 
     assert template_results(main) == ['{"why": "ä", "points": 1}']
 
 
+@pytest.mark.extension("export")
 async def test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_again(place: Place) -> None:
+    from llm_do_temporal.extensions.export.report import read_exported, render_markdown
+
     judge, other = scripted({"points": 4}), scripted("Fine.")
     template(place, judge, f"system: Be $tone.\nparams: {{size: 5}}\n{SCORED}", "decks/one")
     template(place, other, name="texts/one")

@@ -102,6 +102,7 @@ async def test_a_tool_that_fails_with_a_key_tells_the_model_none(place: Place) -
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("format_", ["html", "json", "md", "trace", "logs"])
+@pytest.mark.extension("export")
 async def test_no_export_and_no_trace_has_a_key_that_an_old_history_has(
     format_: str, place: Place, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.cli.commands.export import export
 from llm_do_temporal.cli.written_files import check_place, write_whole
 from llm_do_temporal.client.traces import TraceFile, make_trace_folder
 from llm_do_temporal.definitions.starter import WORKER, make_workshop
@@ -85,7 +84,10 @@ def state(folder: Path) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("trap", TRAPS.values(), ids=TRAPS)
+@pytest.mark.extension("export")
 async def test_export_replaces_nothing_but_a_file(tmp_path: Path, other: Path, trap: Trap) -> None:
+    from llm_do_temporal.extensions.export.command import export
+
     place = tmp_path / "out.md"
     trap(place, other)
     before = state(tmp_path)
@@ -100,7 +102,10 @@ async def test_export_replaces_nothing_but_a_file(tmp_path: Path, other: Path, t
 @pytest.mark.parametrize(
     "place", ["/dev/null", "/dev/stdout", "/dev/full", "/dev/fd/1", "/proc/self/fd/1", "/", "..", ""]
 )
+@pytest.mark.extension("export")
 async def test_export_leaves_the_system_alone(place: str) -> None:
+    from llm_do_temporal.extensions.export.command import export
+
     before = _null()
     with pytest.raises(UsageError):
         await export("run-1", output=Path(place))

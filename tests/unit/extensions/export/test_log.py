@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.cli.reports.log import concerns, log_lines
 from llm_do_temporal.client.views.run_view import ViewEvent
+from llm_do_temporal.extensions.export.log import concerns, log_lines
 from tests.support.workflow.moments import START
 
 

@@ -16,8 +16,8 @@ from llm_do_temporal.extension import installed
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 if TYPE_CHECKING:
-    from llm_do_temporal.cli.reports.export import Exported
     from llm_do_temporal.client.session import Session
+    from llm_do_temporal.extensions.export.report import Exported
 
 ExportFormat = Literal["md", "json", "html", "csv"]
 _FORMS: dict[str, tuple[ExportFormat, ...]] = {
@@ -85,8 +85,8 @@ async def export(
         Write the changes of its open review, those that it has kept aside, or those of its last commit, as a patch for
         `git apply` instead.
     """
-    from llm_do_temporal.cli.reports.export import read_exported
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.extensions.export.report import read_exported
 
     if output is not None:
         check_place(output, "--output")
@@ -144,13 +144,13 @@ def _render(exported: Exported, kind: ExportFormat) -> str:
 
     if kind == "json":
         return dump_json(exported.as_json(), pretty=True) + "\n"
-    from llm_do_temporal.cli.reports.export_pages import render_html, render_markdown
+    from llm_do_temporal.extensions.export.report import render_html, render_markdown
 
     return render_markdown(exported) if kind == "md" else render_html(exported)
 
 
 async def _print_log(session: Session, run: str, path: str | None, *, follow: bool) -> None:
-    from llm_do_temporal.cli.reports.log import concerns, is_within, log_lines
+    from llm_do_temporal.extensions.export.log import concerns, is_within, log_lines
 
     known: set[str] = set()
     async for event in session.client.events(run, follow=follow):

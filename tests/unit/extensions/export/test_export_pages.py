@@ -12,12 +12,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from llm_do_temporal.cli.reports.export import Exported
-from llm_do_temporal.cli.reports.export_pages import render_html, render_markdown
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.client.views.transcripts import Entry, File
+from llm_do_temporal.extensions.export.report import Exported, render_html, render_markdown
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from tests.support.workflow.moments import START, after
 
