@@ -58,6 +58,7 @@ def test_each_form_has_its_turn(pytester: pytest.Pytester) -> None:
     assert len(forms) == 8
 
 
+@pytest.mark.thorough
 def test_the_parts_are_all_thorough_tests_each_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     thorough = names(pytester, "-m", "thorough")
     monkeypatch.setenv("THOROUGH_PART", "1/3")

@@ -109,7 +109,7 @@ async def ask(model: Model, streamed: bool) -> str | None:
         return stream.get().text
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("framed", [of_known_length, in_chunks, compressed])
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("protocol", ADAPTERS)

@@ -114,6 +114,7 @@ async def seen(memory: Conversations, run: str) -> Alive:
     return weakref.ref(message)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("room", "kept"), [(10, 4), (2.5, 2), (1.5, 1), (0.5, 1)])
 async def test_what_was_used_longest_ago_leaves_memory(monkeypatch: pytest.MonkeyPatch, room: float, kept: int) -> None:
     monkeypatch.setattr(conversations, "KEPT_CHARACTERS", int(room * CHARACTERS * 1.02))

@@ -7,6 +7,7 @@ from llm_do_temporal.cli.terminal.ask import fitting_arguments
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

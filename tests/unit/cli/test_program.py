@@ -111,7 +111,7 @@ USAGE = [one for one in _MISTAKES if one[0][0] in {*COMMANDS, "nonsense"}]
 """Without those of commands that are taken out."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
 def test_a_mistake_in_the_command_line_is_one_message_and_exit_code_2(
     arguments: list[str], said: str, workshop: Path

@@ -266,6 +266,7 @@ async def test_of_a_burst_and_a_few_older_runs_the_older_ones_are_read() -> None
     assert server.counted == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("older", [2 * MOST_RUNS, 4 * MOST_RUNS + 50])
 @pytest.mark.parametrize("is_asking", [True, False], ids=["locked", "asks nothing"])
 async def test_older_runs_without_a_question_that_can_be_read_hide_no_younger_ones(

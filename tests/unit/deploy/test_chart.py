@@ -39,6 +39,7 @@ def deployment(manifests: list[Manifest], part: str) -> Manifest:
     return found[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_what_it_makes_is_what_kubernetes_and_our_programs_take(variant: Variant) -> None:
     manifests = render(variant.values)
@@ -245,7 +246,7 @@ WRONG: list[tuple[Change, str]] = [
 ]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("change", "said"), WRONG, ids=[said for _, said in WRONG])
 def test_what_is_wrong_is_found(change: Change, said: str) -> None:
     manifests = render(values(SCALED, TIMED, {"encryption": {"secretName": "keys"}}))

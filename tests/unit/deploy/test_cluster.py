@@ -324,6 +324,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "is a link or another account's: name another folder with --folder" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_down_ends_the_process_that_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = (
         "import sys, time; from pathlib import Path; from tests.cluster.cluster import held\n"

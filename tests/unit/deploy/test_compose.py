@@ -191,6 +191,7 @@ WRONG: list[tuple[str, Change, str]] = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("change", "said"), [one[1:] for one in WRONG], ids=[one[0] for one in WRONG])
 def test_what_is_not_there_is_found(compose: Compose, change: Change, said: str) -> None:
     changed = deepcopy(compose)

@@ -243,6 +243,7 @@ def test_a_file_with_nothing_of_it_kept_is_that_of_the_folder(session: Session) 
     assert session.names() == ["/data/a.txt"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("share", range(2))
 def test_random_programs_leave_the_same_files_to_be_seen_as_in_a_real_folder(tmp_path: Path, share: int) -> None:
     for seed in range(share, 300, 2):

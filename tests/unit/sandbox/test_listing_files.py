@@ -229,6 +229,7 @@ def deep(files: Files) -> Generator[int]:
     os.close(current)
 
 
+@pytest.mark.sampled(1)
 def test_folders_nested_deeper_than_python_can_call(files: Files, deep: int) -> None:
     assert files.names() == ["/" + "d/" * deep + "end.txt"]
 

@@ -53,6 +53,7 @@ def test_a_place_that_is_gone_or_there_twice_is_said(text: str) -> None:
         with_fault(text, SEEN)
 
 
+@pytest.mark.thorough
 def test_a_fault_that_no_test_finds_fails_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = checkout(tmp_path)
     assert main(["--jobs", "1"], (SEEN, UNSEEN), root) == 1

@@ -115,6 +115,7 @@ def test_a_table_has_all_cells_and_json_one_value_on_a_line() -> None:
     assert document_of("/a.json", "[" * 100_000).read is None
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("language", ["python", "json", "yaml", "bash", "html", "markdown", "sql", "ini", "css", "xml"])
 @pytest.mark.parametrize("hostile", ["", "\n\n", "'" * 500, "a\r\nb\rc", "<script>&\u202e\n\t'''", "{{{{[[[[((((" * 99])
 def test_colours_change_no_character(language: str, hostile: str) -> None:

@@ -20,6 +20,7 @@ USAGE = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
 def test_a_mistake_is_one_message_and_exit_code_2(arguments: list[str], said: str, tmp_path: Path) -> None:
     (tmp_path / "workers").mkdir()

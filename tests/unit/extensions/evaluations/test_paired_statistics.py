@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any, cast
 
 import pytest
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from llm_do_temporal.extensions.evaluations.policy.figures import (
     LEVEL,
@@ -23,7 +22,12 @@ from llm_do_temporal.extensions.evaluations.policy.figures import (
     smallest_p,
 )
 
-scipy_stats = cast("Any", stats)
+
+def scipy_stats() -> Any:
+    """Import scipy, which takes a second, where a test needs it."""
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+    return cast("Any", stats)
 
 
 def drawn(count: int, *, seed: int, mean: float = 0.3) -> list[float]:
@@ -34,7 +38,7 @@ def drawn(count: int, *, seed: int, mean: float = 0.3) -> list[float]:
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (1, 0), (0, 5), (6, 0), (5, 5), (12, 3), (40, 61), (300, 240)])
 def test_mcnemars_test_is_that_of_scipy(wins: int, losses: int) -> None:
-    expected = scipy_stats.binomtest(wins, wins + losses, 0.5).pvalue if wins + losses else 1.0
+    expected = scipy_stats().binomtest(wins, wins + losses, 0.5).pvalue if wins + losses else 1.0
     assert mcnemar(wins, losses) == pytest.approx(expected, abs=1e-12)
     assert sign_test([1.0] * wins + [-1.0] * losses + [0.0] * 7) == mcnemar(wins, losses)
 
@@ -55,7 +59,7 @@ def test_random_changes_of_signs_come_near_to_those_of_scipy(count: int) -> None
 
 def _permuted(deltas: Sequence[float], resamples: int) -> float:
     # scipy counts what is as extreme on one side, and doubles; with symmetric changes of signs that is the same.
-    found = scipy_stats.permutation_test(
+    found = scipy_stats().permutation_test(
         (deltas,),
         mean_fn,
         permutation_type="samples",
@@ -71,7 +75,7 @@ def test_intervals_of_means_come_near_to_those_of_scipy(count: int, seed: int) -
     deltas = drawn(count, seed=seed)
     found = mean_interval(deltas)
     assert found is not None
-    expected = scipy_stats.bootstrap((deltas,), mean_fn, n_resamples=20_000, method="BCa", rng=1).confidence_interval
+    expected = scipy_stats().bootstrap((deltas,), mean_fn, n_resamples=20_000, method="BCa", rng=1).confidence_interval
     width = expected.high - expected.low
     # The end of an interval is known to some hundredths of its width from 5,000 samples.
     assert found[0] == pytest.approx(expected.low, abs=0.08 * width)
@@ -86,14 +90,14 @@ def test_a_skewed_mean_has_a_skewed_interval() -> None:
     values = [0.0] * 18 + [1.0, 5.0]
     found = mean_interval(values)
     assert found is not None
-    expected = scipy_stats.bootstrap((values,), mean_fn, n_resamples=20_000, method="BCa", rng=1).confidence_interval
+    expected = scipy_stats().bootstrap((values,), mean_fn, n_resamples=20_000, method="BCa", rng=1).confidence_interval
     assert found == pytest.approx((expected.low, expected.high), abs=0.1)
     assert found[1] - fmean(values) > fmean(values) - found[0]
 
 
 @pytest.mark.parametrize(("passed", "cases"), [(0, 10), (10, 10), (7, 10), (45, 200)])
 def test_intervals_of_shares_are_those_of_scipy(passed: int, cases: int) -> None:
-    expected = scipy_stats.binomtest(passed, cases).proportion_ci(method="wilson")
+    expected = scipy_stats().binomtest(passed, cases).proportion_ci(method="wilson")
     assert share_interval(passed / cases, cases) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 

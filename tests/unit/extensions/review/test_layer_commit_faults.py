@@ -172,6 +172,7 @@ def test_a_process_that_ends_leaves_whole_files_and_the_next_call_ends_the_commi
     assert (outcome.committed, outcome.conflicts) == (True, ())
 
 
+@pytest.mark.thorough
 def test_changes_of_others_between_the_end_and_the_next_call_are_kept_and_told(case: _Case, tmp_path: Path) -> None:
     for call, folder in _ended_everywhere(case, tmp_path):
         path = folder / "two.txt"

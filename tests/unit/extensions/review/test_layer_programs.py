@@ -34,6 +34,7 @@ def commands() -> bool:
     return overlay_problem(working_bwrap()) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_layer_that_is_committed_is_what_the_program_would_have_done(
     tmp_path: Path, share: int, commands: bool
