@@ -30,6 +30,7 @@ def files_of_patch(desk: Desk, *options: str) -> list[str]:
 
 
 @pytest.mark.thorough
+@pytest.mark.extension("export")
 def test_thirty_files_are_reviewed_at_the_terminal(shop: Desk) -> None:
     """Two hunks are rejected with remarks by options; the second review has these alone, and a person walks it."""
     shop.type("start", "api_renamer", "rename get_price to price_of", "--id", "renamed", code=3)
