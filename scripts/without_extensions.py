@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -42,6 +43,7 @@ for module in pkgutil.walk_packages({PACKAGE}.__path__, "{PACKAGE}."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 """
+_KEY_OF_OTHERS = re.compile(r": this key is for the extension '[^']+', which is not installed here$")
 _END_CHARS = 4_000
 _JOBS = 2
 """Copies that are tried at a time."""
@@ -72,12 +74,18 @@ def take_out(folder: Path, names: Sequence[str]) -> None:
         config.write(file)
 
 
+def without_keys_of_others(done: Done) -> Done:
+    """Return how `check` ended; examples may use a capability that is taken out: that error alone is no failure."""
+    errors = [line for line in done.output.splitlines() if ": error: " in line]
+    return replace(done, code=0) if errors and all(map(_KEY_OF_OTHERS.search, errors)) else done
+
+
 def stages(copy: Checkout, tests: Sequence[str]) -> Iterator[tuple[str, Done]]:
     """Yield what is tried in a copy, one after the other: its name, and how it ended."""
     python = sys.executable
     yield "imports", copy.python("-c", _IMPORT_ALL)
     yield "contracts", copy.run(str(Path(python).with_name("lint-imports")), "--no-cache", "--no-logo")
-    yield "check", copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers")
+    yield "check", without_keys_of_others(copy.run(python, "-m", f"{PACKAGE}.cli", "check", folder="workers"))
     if tests != FEW_TESTS:
         for script in (TABLES_SCRIPT, *WRITTEN.values()):
             yield script, copy.python("-m", f"scripts.{script.replace('/', '.')}")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from scripts import without_extensions
-from scripts.without_extensions import extension_names, main, take_out, try_without
+from scripts.checkout import Done
+from scripts.without_extensions import extension_names, main, take_out, try_without, without_keys_of_others
 
 CONTRACTS = """\
 [importlinter]
@@ -26,6 +27,7 @@ source_modules =
 ignore_imports =
     llm_do_temporal.extensions.one.command -> llm_do_temporal.definitions
 """
+OF_ONE = "a.worker:4: error: 'k': this key is for the extension 'one', which is not installed here"
 FILES = {
     ".importlinter": CONTRACTS,
     "llm_do_temporal/__init__.py": "",
@@ -84,3 +86,21 @@ def test_what_still_imports_an_extension_fails(
 def test_an_unknown_name_is_refused(root: Path) -> None:
     with pytest.raises(SystemExit, match="there is no extension 'three'; there are: one, two"):
         main(["--only", "three"], root)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ([OF_ONE, "1 error"], 0),
+        (
+            [
+                "a.worker:4: error: 'k': this key is for the extension 'one', which is not installed here",
+                "b: error: no",
+            ],
+            2,
+        ),
+        (["Traceback (most recent call last):"], 2),
+    ],
+)
+def test_examples_may_have_keys_of_what_is_taken_out_and_no_other_mistakes(lines: list[str], code: int) -> None:
+    assert without_keys_of_others(Done(2, "\n".join(lines))).code == code
