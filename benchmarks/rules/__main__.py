@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.rules.month import DECISIONS, Decided, Month, month_of
-from llm_do_temporal.extensions.rules.advice import RuleAdvice, advice_on
+from llm_do_temporal.extensions.rules.trial import RuleAdvice, advice_on
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.kinds.kind import covering
 

@@ -16,7 +16,7 @@ from benchmarks.rules.office import DAYS, WORKERS, Dice, wish_of
 from benchmarks.rules.wishes import Wish, person_for
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.extensions.rules.past_calls import PastCall
+from llm_do_temporal.extensions.rules.trial import PastCall
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import InvokeWorkerInput

@@ -26,8 +26,7 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, is_known_model, model_aliases, parse_workshop
-from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, problem_of
-from llm_do_temporal.definitions.yaml.text_files import label_of
+from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, label_of, problem_of
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.extension import definition_files
 from llm_do_temporal.policy.approvals import DEFAULT_RULES

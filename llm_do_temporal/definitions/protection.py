@@ -28,7 +28,7 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_template, read_worker
 from llm_do_temporal.definitions.workshop import parse_workshop
-from llm_do_temporal.definitions.yaml.text_files import (
+from llm_do_temporal.definitions.yaml.documents import (
     Unreadable,
     check_inside,
     label_of,

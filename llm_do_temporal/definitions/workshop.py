@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.definitions.keys.files import WorkshopConfig
-from llm_do_temporal.definitions.yaml.documents import Document, Problem, parse_yaml, raise_first, validate
+from llm_do_temporal.definitions.yaml.documents import (
+    Document,
+    Missing,
+    Problem,
+    Unreadable,
+    decode,
+    parse_yaml,
+    raise_first,
+    read_bytes,
+    validate,
+)
 from llm_do_temporal.definitions.yaml.edits import ListPlace
-from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
 from llm_do_temporal.environment import UI_URL_VARIABLE
 from llm_do_temporal.errors import SandboxRefusal, UsageError, WorkshopNotFound
 from llm_do_temporal.extension import in_runs, needs

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from llm_do_temporal.encryption.seal import HEAD_BYTES, Seal, Sealer
+from llm_do_temporal.encryption.keys import HEAD_BYTES, Seal, Sealer
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 

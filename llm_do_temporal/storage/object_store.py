@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import obstore
 from obstore.exceptions import BaseError
 
-from llm_do_temporal.encryption.seal import HEAD_BYTES, Seal, Sealer
+from llm_do_temporal.encryption.keys import HEAD_BYTES, Seal, Sealer
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 from llm_do_temporal.storage.blobs import (
     CHUNK_BYTES,

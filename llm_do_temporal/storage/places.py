@@ -14,8 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from llm_do_temporal.definitions.keys.files import ENDPOINT_KEYS, BlobSettings
-from llm_do_temporal.encryption.keys import KeyRing, key_ring
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import KeyRing, Seal, key_ring
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.blobs import LocalBlobStore, ManagedBlobStore, blob_folder
 

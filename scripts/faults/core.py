@@ -149,7 +149,7 @@ CORE = (
     ),
     Fault(
         "storage-sealed-blob-under-another-name",
-        "llm_do_temporal/encryption/seal.py",
+        "llm_do_temporal/encryption/keys.py",
         "return data if hmac.compare_digest(found, name) else None",
         "return data if found else None",
         ("tests/unit/storage/test_blobs.py",),

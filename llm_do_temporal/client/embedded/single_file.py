@@ -13,7 +13,7 @@ import secrets
 from pathlib import Path
 
 from llm_do_temporal.client.embedded.server import user_cache
-from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
+from llm_do_temporal.definitions.yaml.documents import MAX_FILE_BYTES
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 

@@ -52,8 +52,16 @@ from llm_do_temporal.definitions.workers.worker_file import (
     template_place,
 )
 from llm_do_temporal.definitions.workshop import Workshop, is_known_model
-from llm_do_temporal.definitions.yaml.documents import KeyPath, Problem, problem_of, raise_first
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, find_file, label_of
+from llm_do_temporal.definitions.yaml.documents import (
+    KeyPath,
+    Problem,
+    Unreadable,
+    check_inside,
+    find_file,
+    label_of,
+    problem_of,
+    raise_first,
+)
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, DelegationToolset, PinnedWorker
 from llm_do_temporal.messages.delegation import BuiltInput, CheckedOutput, DraftWorkerInput, LoadedTemplate, WorkerDraft

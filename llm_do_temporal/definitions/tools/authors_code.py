@@ -41,7 +41,7 @@ from typing import Any
 from llm_do_temporal.definitions.protection import PYTHON, check_protected, is_code_place
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.tools.python_functions import message_of
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.documents import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.sizes import MAX_LOGGED_CHARS
 

@@ -38,8 +38,7 @@ from llm_do_temporal.definitions.workers.places import (
     tools_folders,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.yaml.documents import Problem
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, find_file, label_of
+from llm_do_temporal.definitions.yaml.documents import Problem, Unreadable, check_inside, find_file, label_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 from llm_do_temporal.messages.sizes import MAX_PINNED_BYTES

@@ -28,7 +28,7 @@ from jinja2.visitor import NodeTransformer
 
 from llm_do_temporal.definitions.workers.places import is_generated
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Missing, Unreadable, find_file, read_text
+from llm_do_temporal.definitions.yaml.documents import MAX_FILE_BYTES, Missing, Unreadable, find_file, read_text
 from llm_do_temporal.errors import DefinitionError
 
 MAX_TOKENS = 50_000

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
 from llm_do_temporal.definitions.python_syntax import parse_python
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.documents import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.extension import definition_files
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 

@@ -26,11 +26,13 @@ from llm_do_temporal.definitions.yaml.documents import (
     KeyPath,
     Problem,
     Severity,
+    Unreadable,
+    decode,
     parse_yaml,
     raise_first,
+    read_bytes,
     validate,
 )
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes
 from llm_do_temporal.errors import DefinitionError, EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.delegation import (

@@ -10,10 +10,11 @@ import asyncio
 import secrets
 from base64 import b64encode
 from contextlib import suppress
-from typing import Any
+from importlib.metadata import version
+from typing import Any, cast
 from urllib.parse import unquote
 
-from acp import PROTOCOL_VERSION
+from acp import PROTOCOL_VERSION, run_agent, stdio_streams
 from acp.exceptions import RequestError
 from acp.helpers import update_agent_message_text, update_user_message_text
 from acp.interfaces import Client as Editor
@@ -36,11 +37,13 @@ from acp.schema import (
 )
 
 from llm_do_temporal.doors.files import name_of_part, sent_files
-from llm_do_temporal.doors.principal import Principal
+from llm_do_temporal.doors.message_lines import MessageLines
+from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Run, SentFile, Start
 from llm_do_temporal.errors import LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.extensions.acp.session import FollowedSession, stop
+from llm_do_temporal.login import login_name
 from llm_do_temporal.policy.run_filter import RunFilter
 
 VIA = "acp"
@@ -208,3 +211,14 @@ def _files(prompt: list[Any]) -> tuple[SentFile, ...]:
             content = blob if blob is not None else b64encode(str(text or "").encode(errors="replace")).decode()
             found.append((name, content))
     return sent_files(found)
+
+
+async def serve(service: DoorService, worker: str) -> None:
+    """Serve one editor until it closes its end. Its person is the account that the editor runs as."""
+    who = Principal(login_name() or "somebody", frozenset(TokenScope), is_person=True, via=VIA)
+    agent = WorkerAgent(service, who, worker, version=version("llm-do-temporal"))
+    try:
+        reader, writer = await stdio_streams()
+        await run_agent(cast("Any", agent), MessageLines(reader, writer), use_unstable_protocol=True)
+    finally:
+        await agent.close()

@@ -32,7 +32,7 @@ async def acp(
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.start import load_local_worker
     from llm_do_temporal.doors.service import DoorService
-    from llm_do_temporal.extensions.acp.transport import serve
+    from llm_do_temporal.extensions.acp.agent import serve
 
     async with opened(location) as session:
         if session.workshop is not None:

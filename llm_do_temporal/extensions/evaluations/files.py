@@ -24,13 +24,17 @@ from llm_do_temporal.definitions.yaml.documents import (
     Document,
     KeyPath,
     Problem,
+    Unreadable,
+    check_inside,
+    decode,
     did_you_mean,
+    label_of,
     parse_yaml,
     raise_first,
+    read_bytes,
     read_strictly,
     validate,
 )
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.extensions.evaluations.policy import EVALUATION_SUFFIX
 from llm_do_temporal.extensions.evaluations.policy.evaluators import (

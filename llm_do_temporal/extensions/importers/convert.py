@@ -19,8 +19,7 @@ import yaml
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.workers.instructions import InstructionText, check_instructions
 from llm_do_temporal.definitions.workers.places import WorkerPlace
-from llm_do_temporal.definitions.yaml.documents import parse_yaml
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode
+from llm_do_temporal.definitions.yaml.documents import Unreadable, decode, parse_yaml
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.extensions.importers.access import (
     carry_sandbox,

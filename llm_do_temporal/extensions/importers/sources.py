@@ -10,7 +10,7 @@ from typing import Literal
 
 from llm_do_temporal.definitions.workers.places import is_ignored
 from llm_do_temporal.definitions.workers.worker_file import split_front_matter
-from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode
+from llm_do_temporal.definitions.yaml.documents import MAX_FILE_BYTES, Unreadable, decode
 from llm_do_temporal.errors import UsageError
 
 

@@ -19,8 +19,7 @@ from llm_do_temporal.definitions.workers.places import (
     own_candidates,
 )
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
-from llm_do_temporal.definitions.yaml.documents import Problem
-from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES, Unreadable, decode, read_bytes, unsaved
+from llm_do_temporal.definitions.yaml.documents import MAX_FILE_BYTES, Problem, Unreadable, decode, read_bytes, unsaved
 from llm_do_temporal.errors import WorkshopNotFound
 from llm_do_temporal.extension import definition_files
 from llm_do_temporal.extensions.lsp.yaml_places import Offsets, Span, TextPlace, spans

@@ -10,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from llm_do_temporal.definitions.yaml.text_files import unsaved
+from llm_do_temporal.definitions.yaml.documents import unsaved
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.lsp.buffers import Buffers, place_at, position_of, uri_of
 from llm_do_temporal.extensions.lsp.completions import Offer, complete

@@ -10,8 +10,7 @@ from pathlib import Path
 from llm_do_temporal.definitions.registry.registry import named_templates
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, known_names, named_worker, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
-from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.documents import KeyPath, Unreadable, decode, label_of, parse_yaml, read_bytes
 from llm_do_temporal.extension import definition_files
 from llm_do_temporal.extensions.lsp.edited_file import EditedFile, plain_lines
 from llm_do_temporal.extensions.lsp.names import PythonName, WorkshopNames, name_kind

@@ -19,8 +19,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import tools_files
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
-from llm_do_temporal.definitions.yaml.documents import KeyPath
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.documents import KeyPath, Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.extension import definition_files
 from llm_do_temporal.extensions.lsp.edited_file import EditedFile

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.workers.places import SHIPPED, SUFFIXES, WorkerPlace, known_names, places_of
-from llm_do_temporal.definitions.yaml.documents import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.documents import KeyPath, Missing, Unreadable, label_of, parse_yaml, read_bytes
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.extensions.lsp.edited_file import EditedFile
 from llm_do_temporal.extensions.lsp.mentions import Mention, mentions_of, workshop_files

@@ -13,9 +13,8 @@ from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
-    from llm_do_temporal.extensions.rules.advice import RuleAdvice
-    from llm_do_temporal.extensions.rules.past_calls import PastCalls
     from llm_do_temporal.extensions.rules.policy.verdicts import Policy
+    from llm_do_temporal.extensions.rules.trial import PastCalls, RuleAdvice
 
 
 def rules(
@@ -58,8 +57,7 @@ async def suggest(
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened, task_queue
     from llm_do_temporal.definitions.workshop import load_workshop
-    from llm_do_temporal.extensions.rules.advice import advice_on, proposed_change
-    from llm_do_temporal.extensions.rules.past_calls import PastCallReader
+    from llm_do_temporal.extensions.rules.trial import PastCallReader, advice_on, proposed_change
 
     begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
     for name, number in (("--min-runs", min_runs), ("--min-days", min_days)):
@@ -136,9 +134,8 @@ async def try_rules(
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import width_of
-    from llm_do_temporal.extensions.rules.past_calls import PastCallReader
     from llm_do_temporal.extensions.rules.report import left_out, trial_lines, trial_sentence
-    from llm_do_temporal.extensions.rules.trial import try_policy
+    from llm_do_temporal.extensions.rules.trial import PastCallReader, try_policy
 
     begin = datetime.now(UTC) - read_duration_flag(since, "--since", is_age=True)
     policy, today = _policies(file, add or [], location)

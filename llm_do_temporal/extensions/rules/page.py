@@ -16,11 +16,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.errors import DefinitionError, UsageError
-from llm_do_temporal.extensions.rules.advice import RuleAdvice, advice_on, proposed_change
-from llm_do_temporal.extensions.rules.past_calls import PastCalls, SharedPastCalls
 from llm_do_temporal.extensions.rules.policy.sentences import rules_in_words
 from llm_do_temporal.extensions.rules.policy.verdicts import ChangeKind, Policy
-from llm_do_temporal.extensions.rules.trial import Trial, answer_in_words, policy_of_workshop, try_policy, with_entries
+from llm_do_temporal.extensions.rules.trial import (
+    PastCalls,
+    RuleAdvice,
+    SharedPastCalls,
+    Trial,
+    advice_on,
+    answer_in_words,
+    policy_of_workshop,
+    proposed_change,
+    try_policy,
+    with_entries,
+)
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.requests import settings_of, shared
 

@@ -1,6 +1,9 @@
 """The app: clicks, forms and mentions of people in Slack become decisions and starts, in Socket Mode.
 
 A thin translation. Who somebody is, Slack says, by the id of the user; who that user is, the workshop's file says.
+
+The board keeps the cards of the channel in step with the questions of all runs. It knows nothing that is not in the
+channel or at the server: after a death it reads the channel, and goes on.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import html
 import logging
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,15 +21,233 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, Failure, Start
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.extensions.slack.board import Board
-from llm_do_temporal.extensions.slack.cards import APPROVE, OPEN, REASON, REJECT, note, read_mark, reason_form
-from llm_do_temporal.extensions.slack.workspace import Bot, SlackChannel, SlackFailed, slack_person
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.extensions.slack.cards import (
+    APPROVE,
+    OPEN,
+    REASON,
+    REJECT,
+    end_message,
+    mark_of,
+    note,
+    question_card,
+    read_mark,
+    reason_form,
+    run_card,
+)
+from llm_do_temporal.extensions.slack.workspace import (
+    READER,
+    Bot,
+    Card,
+    CardMark,
+    SlackChannel,
+    SlackFailed,
+    slack_person,
+)
 from llm_do_temporal.messages.approvals import DecisionKind
+
+_PAUSE_SECONDS = 1.0
+_MOST_ENDS = 20
+"""Runs whose end is looked for in one round."""
+MOST_FINISHED = 500
+"""Runs whose end is told and whose cards are still known; those of older ones nothing can change any more."""
+_MOST_CHANGES = 20
+"""Changes that the card of a question of a capability names: the files of each are read for it."""
+
+
+class Board:
+    """Cards of one channel."""
+
+    def __init__(self, service: DoorService, channel: SlackChannel, bot: Bot, page: str | None) -> None:
+        self._service = service
+        self._channel = channel
+        self._bot = bot
+        self._page = page
+        self._cards: dict[tuple[str, str], Card] = {}
+        self._hopeless: dict[tuple[str, str], str] = {}
+        """Questions that Slack would not take, with their digests."""
+        self._is_known = False
+        self._turn = asyncio.Lock()
+        self._said = ""
+
+    @property
+    def told_runs(self) -> list[str]:
+        """Runs that are known and whose end is told, in the order of their cards."""
+        return list(dict.fromkeys(card.mark.run for card in self._cards.values() if card.mark.told))
+
+    async def look(self) -> None:
+        """Find the cards that stand in the channel. Raises SlackFailed."""
+        async with self._turn:
+            await self._find()
+
+    async def keep(self) -> None:
+        """Bring the cards up to date every second until cancelled. What fails is tried again, and said once."""
+        while True:
+            try:
+                await self.round()
+                self._said = ""
+            except (SlackFailed, LlmDoError) as failed:
+                self._is_known = False
+                self._say(str(failed))
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def round(self) -> None:
+        """Post what is new, change what has changed, and tell ends. Raises SlackFailed, LlmDoError."""
+        async with self._turn:
+            if not self._is_known:
+                await self._find()
+            waiting = await self._waiting()
+            for key, (digest, votes) in waiting.items():
+                card = self._cards.get(key)
+                if card is None:
+                    await self._post(key)
+                elif (card.mark.state, card.mark.digest, card.mark.votes) != ("open", digest, votes):
+                    await self._refresh(card)
+            for card in list(self._cards.values()):
+                if card.mark.question and not card.mark.is_final and card.mark.key not in waiting:
+                    await self._refresh(card)
+            await self._tell_ends({run for run, _ in waiting})
+            self._hopeless = {key: digest for key, digest in self._hopeless.items() if key in waiting}
+            self._forget(self.told_runs[:-MOST_FINISHED])
+
+    async def refresh(self, key: tuple[str, str]) -> None:
+        """Show a question anew, whatever the card shows: somebody has just acted on it. Raises SlackFailed."""
+        async with self._turn:
+            if (card := self._cards.get(key)) is not None:
+                await self._refresh(card, anyway=True)
+
+    async def begin(self, run: str) -> None:
+        """Post the card of a run that was started here. Raises SlackFailed, LlmDoError."""
+        async with self._turn:
+            if (run, "") not in self._cards:
+                about = await self._service.run(READER, run)
+                await self._add(run_card(about, self._page), CardMark(run=run, state=about.state))
+
+    async def _find(self) -> None:
+        await self._take(await self._channel.cards(self._bot))
+        self._is_known = True
+
+    async def _waiting(self) -> dict[tuple[str, str], tuple[str, int]]:
+        """Return the open questions, oldest first, each with its digest and the number of its votes."""
+        inbox = await self._service.client.inbox()
+        found = {(one.run, one.id): (one.digest, one.votes) for one in inbox.entries}
+        for run in inbox.crowded:
+            more = await self._service.questions(READER, run)
+            found |= {(run, one.id): (one.digest, len(one.votes)) for one in more}
+        return found
+
+    async def _post(self, key: tuple[str, str]) -> None:
+        try:
+            document = await self._service.document(READER, *key)
+        except UnknownHere:
+            return
+        mark = mark_of(document)
+        if mark.state != "open" or self._hopeless.get(key) == mark.digest:
+            return
+        try:
+            await self._add(await self._card_of(document), mark)
+        except SlackFailed as failed:
+            if not failed.error.startswith(("invalid_", "msg_")):
+                raise
+            self._hopeless[key] = mark.digest
+            self._say(f"{failed}, for {key[1]} of run {key[0]}")
+
+    async def _add(self, message: dict[str, Any], mark: CardMark) -> None:
+        """Post a card. Where another process of this door was first, its card stays, and this one goes."""
+        ts = await self._channel.post(message)
+        self._cards.setdefault(mark.key, Card(ts, mark))
+        await self._take(await self._channel.cards(self._bot, since=_minute_before(ts)))
+
+    async def _take(self, found: Collection[Card]) -> None:
+        """Know these cards, too: of several about one question the first, and the others are taken back."""
+        for card in found:
+            known = self._cards.setdefault(card.mark.key, card)
+            first, second = sorted((known, card), key=lambda one: one.ts)
+            self._cards[card.mark.key] = first
+            if second.ts != first.ts:
+                await self._channel.delete(second.ts)
+
+    async def _refresh(self, card: Card, *, anyway: bool = False, told: bool | None = None) -> None:
+        told = card.mark.told if told is None else told
+        try:
+            document = await self._service.document(READER, *card.mark.key)
+        except LlmDoError:
+            return  # it was deleted, or its key is missing now: nothing can be said of it
+        mark = mark_of(document, told=told)
+        if mark != card.mark or anyway:
+            await self._change(card, await self._card_of(document, told=told), mark)
+
+    async def _card_of(self, document: QuestionDocument, *, told: bool = False) -> dict[str, Any]:
+        view = document.view
+        if view is None:
+            return question_card(document, document.call_text, self._page, told=told)
+        question = document.question
+        try:
+            changes = await view.outline(self._service, READER, question, _MOST_CHANGES)
+        except LlmDoError as failed:
+            self._say(f"{failed}, for {question.id} of run {question.run}")
+            changes = "The changes could not be read; the log of this door says why."
+        return question_card(document, changes, self._page, told=told)
+
+    async def _change(self, card: Card, message: dict[str, Any], mark: CardMark) -> None:
+        try:
+            await self._channel.update(card.ts, message)
+        except SlackFailed as failed:
+            if failed.error not in ("message_not_found", "cant_update_message", "edit_window_closed"):
+                raise
+        self._cards[mark.key] = Card(card.ts, mark)
+
+    async def _tell_ends(self, asking: Collection[str]) -> None:
+        """Tell the thread below the first card of each run that has ended what became of it."""
+        first: dict[str, Card] = {}
+        done = {*asking, *self.told_runs}
+        left = [card for card in self._cards.values() if card.mark.run not in done]
+        for card in sorted(left, key=lambda one: (bool(one.mark.question), one.ts)):
+            first.setdefault(card.mark.run, card)
+        for card in [card for card in left if first[card.mark.run] is card][:_MOST_ENDS]:
+            # To the end of the line, so that all have their turn.
+            self._cards[card.mark.key] = self._cards.pop(card.mark.key)
+            await self._tell_end(card)
+
+    async def _tell_end(self, card: Card) -> None:
+        try:
+            run = await self._service.run(READER, card.mark.run)
+        except UnknownHere:
+            self._forget([card.mark.run])  # it was deleted
+            return
+        except LlmDoError:
+            return
+        if run.ended_at is None:
+            return
+        if not await self._channel.has_end(self._bot, card):
+            await self._channel.post(end_message(run), thread=card.ts)
+        if card.mark.question:
+            await self._refresh(card, told=True)
+        else:
+            mark = CardMark(run=run.run, state=run.state, told=True)
+            await self._change(card, run_card(run, self._page, told=True), mark)
+
+    def _forget(self, runs: Collection[str]) -> None:
+        """Know the cards of these runs no longer; in the channel they stay as they are."""
+        gone = frozenset(runs)
+        if gone:
+            self._cards = {key: card for key, card in self._cards.items() if card.mark.run not in gone}
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            _log.warning("%s", text)
+        self._said = text
+
+
+def _minute_before(ts: str) -> str:
+    seconds, _, rest = ts.partition(".")
+    return f"{int(seconds) - 60}.{rest or '0'}" if seconds.isdecimal() else "0"
+
 
 _LINK = re.compile(r"<([^<>|]+)(?:\|[^<>]*)?>")
 _HELP = "Say: start WORKER PROMPT. Files of the message are attached."

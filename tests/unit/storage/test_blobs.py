@@ -12,8 +12,7 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.encryption.codec import encrypting
-from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import Key, KeyRing, Seal
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.storage.blobs import CHUNK_BYTES, BlobStore, BlobTooLarge, LocalBlobStore, blob_folder

@@ -15,8 +15,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_encrypted
-from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import Key, KeyRing, Seal
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import is_kept_outside, keep_ahead, keeping_big_payloads

@@ -246,8 +246,7 @@ async def test_an_odd_call_is_refused_at_once_and_the_run_goes_on(place: Place) 
 @pytest.mark.extension("rules")
 @pytest.mark.parametrize(("decision", "speaks_against"), [("approve", False), ("reject", True)])
 async def test_what_a_workflow_hands_on_teaches_no_rule(place: Place, decision: str, *, speaks_against: bool) -> None:
-    from llm_do_temporal.extensions.rules.advice import advice_on
-    from llm_do_temporal.extensions.rules.past_calls import CallAnswer, PastCallReader
+    from llm_do_temporal.extensions.rules.trial import CallAnswer, PastCallReader, advice_on
 
     writer(place, write_call("/a.txt"), "Done.")
     since = datetime.now(UTC) - timedelta(days=1)

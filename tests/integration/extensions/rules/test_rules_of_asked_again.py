@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.client.history.events import read_chain
-from llm_do_temporal.extensions.rules.past_calls import CallAnswer, past_calls_of
+from llm_do_temporal.extensions.rules.trial import CallAnswer, past_calls_of
 from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 

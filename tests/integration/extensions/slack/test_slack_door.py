@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.client.question_document import document_of
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.extensions.slack import app, board, cards
+from llm_do_temporal.extensions.slack import app, cards
 from llm_do_temporal.extensions.slack.workspace import READER, SlackChannel
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.testing import call, scripted
@@ -365,7 +365,7 @@ async def test_a_lost_connection_comes_back(place: Place, slack: FakeSlack) -> N
 async def test_cards_of_runs_that_are_over_are_forgotten_beyond_a_bound(
     place: Place, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board, "MOST_FINISHED", 1)
+    monkeypatch.setattr(app, "MOST_FINISHED", 1)
     writer(place)
     door, runs = InSlack(place, slack), list[str]()
     for _ in range(3):

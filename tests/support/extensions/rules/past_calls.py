@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.extensions.rules.past_calls import AskingWorker, PastCall, PastCalls
+from llm_do_temporal.extensions.rules.trial import AskingWorker, PastCall, PastCalls
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.protection import file_use

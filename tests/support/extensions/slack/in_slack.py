@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.extensions.slack.app import SlackListeners, web_client
-from llm_do_temporal.extensions.slack.board import Board
+from llm_do_temporal.extensions.slack.app import Board, SlackListeners, web_client
 from llm_do_temporal.extensions.slack.workspace import Bot, SlackChannel
 from llm_do_temporal.testing import scripted
 from tests.support.extensions.slack.fake_slack import (

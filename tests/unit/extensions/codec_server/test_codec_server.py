@@ -14,8 +14,7 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.encryption.codec import encrypting
-from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import Key, KeyRing, Seal
 from llm_do_temporal.extensions.codec_server import server as codec_server
 from llm_do_temporal.extensions.codec_server.server import build_codec_app
 from llm_do_temporal.storage.blobs import LocalBlobStore

@@ -18,8 +18,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
 from llm_do_temporal.extensions.forks.messages import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.extensions.maintenance.gc import collect, mentioned, needed, our_workflows

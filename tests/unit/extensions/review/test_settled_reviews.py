@@ -11,8 +11,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.encryption.keys import Key, KeyRing, Seal
 from llm_do_temporal.extensions.review.activities import ReviewActivities
 from llm_do_temporal.extensions.review.messages import (
     CommitChangesInput,

@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
-from llm_do_temporal.extensions.rules.past_calls import CallAnswer, PastCall, PastCallReader, past_calls_of
+from llm_do_temporal.extensions.rules.trial import CallAnswer, PastCall, PastCallReader, past_calls_of
 from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.runs import RunMemo
 from tests.support.runs.histories import read_history

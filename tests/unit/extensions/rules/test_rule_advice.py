@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.extensions.rules.advice import RuleAdvice, advice_on, entry_mapping
-from llm_do_temporal.extensions.rules.past_calls import PastCall
+from llm_do_temporal.extensions.rules.trial import PastCall, RuleAdvice, advice_on, entry_mapping
 from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.kinds.kind import AskedCall

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
-from llm_do_temporal.extensions.rules.advice import unified_diff
+from llm_do_temporal.extensions.rules.trial import unified_diff
 
 
 def make(folder: Path, text: str = "sandbox: {root: .}\n") -> list[str]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from llm_do_temporal.extensions.rules.page import MAX_ENTRY_CHARS, MOST_ROWS
-from llm_do_temporal.extensions.rules.past_calls import PastCall, PastCalls
+from llm_do_temporal.extensions.rules.trial import PastCall, PastCalls
 from tests.support.extensions.rules.past_calls import asked_to_write, past_call, past_calls
 from tests.support.people.browser import Page
 from tests.support.people.signed_in import SCRIPT, browser_with
