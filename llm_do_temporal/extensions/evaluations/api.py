@@ -31,7 +31,7 @@ from llm_do_temporal.extensions.evaluations.messages import ExperimentFigures, S
 from llm_do_temporal.extensions.evaluations.policy.comparison import Comparison
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseError, CaseResult, CaseUsage
 from llm_do_temporal.extensions.evaluations.policy.figures import ThresholdVerdict
-from llm_do_temporal.extensions.evaluations.policy.spec import MAX_REPEATS, EvaluationSpec
+from llm_do_temporal.extensions.evaluations.policy.spec import MAX_REPEATS
 from llm_do_temporal.extensions.evaluations.start import (
     begin_experiment,
     chosen_cases,
@@ -118,21 +118,9 @@ class ExperimentCaseResult(ResponseValue):
     @classmethod
     def of(cls, result: CaseResult) -> ExperimentCaseResult:
         """Return the result without configured keys."""
-        facts, scores = result.facts, result.scores
-        return cls(
-            case=result.case,
-            repeat=result.repeat,
-            run=result.run,
-            origin=result.origin,
-            output=without_keys(facts.output),
-            truncated=facts.truncated,
-            error=None if facts.error is None else CaseError.model_validate(without_keys(facts.error.model_dump())),
-            scores={one.name: one.value for one in scores.scores},
-            reasons=without_keys({one.name: one.reason for one in scores.scores if one.reason}),
-            failures=without_keys({one.name: one.message for one in scores.failures}),
-            usage=facts.usage,
-            seconds=facts.seconds,
-        )
+        told = {**result.told(), "truncated": result.facts.truncated}
+        told |= {name: without_keys(told[name]) for name in ("output", "error", "reasons", "failures")}
+        return cls.model_validate(told)
 
 
 class ExperimentResults(ResponseValue):
@@ -179,7 +167,8 @@ async def start_experiment(
 ) -> StartedExperiment:
     """Run an evaluation, go on with it, or find the finished one: the same files are the same experiment."""
     _check(caller, TokenScope.START)
-    spec = await asyncio.to_thread(_spec, service, start)
+    named = await asyncio.to_thread(evaluation_named, start.evaluation, service.folder(), start.worker)
+    spec = chosen_cases(named, start.repeats, start.cases)
     draft = await draft_evaluation(
         service.client,
         spec,
@@ -277,10 +266,6 @@ async def compare(client: RemoteClient, one: str, other: str) -> ExperimentCompa
 def _check(who: Principal, scope: TokenScope) -> None:
     who.check(scope)
     who.check_present("evaluates workers, or reads what came of it")
-
-
-def _spec(service: DoorService, start: ExperimentStart) -> EvaluationSpec:
-    return chosen_cases(evaluation_named(start.evaluation, service.folder(), start.worker), start.repeats, start.cases)
 
 
 async def _listed(service: DoorService, reference: str) -> ExperimentListing:

@@ -261,18 +261,12 @@ async def show_evaluation(
     as_json
         Print one JSON object with all results.
     """
-    from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.extensions.evaluations.client import read_experiment
-    from llm_do_temporal.extensions.evaluations.report import experiment_json, experiment_lines
 
     async with opened(location, "reading") as session:
         record = (await read_experiment(session.client.temporal, experiment)).record
-    if as_json:
-        print_json(experiment_json(record), pretty=sys.stdout.isatty())
-    else:
-        print("\n".join(experiment_lines(record, width_of(sys.stdout))), flush=True)
+    Reports(as_json=as_json).write(record)
     return 0
 
 

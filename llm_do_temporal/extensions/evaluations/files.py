@@ -517,7 +517,7 @@ def evaluation_schema() -> Schema:
     defs[_ENTRY] = {"anyOf": forms}
     entries = {"type": "array", "items": {"$ref": f"#/$defs/{_ENTRY}"}}
     properties, case = schema["properties"], defs["CaseKeys"]["properties"]
-    properties["evaluators"] = case["evaluators"] = entries
+    properties["evaluators"], case["evaluators"] = entries, dict(entries)
     properties["judge"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/JudgeSpec"}]}
     bound = {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/Bound"}]}
     properties["thresholds"] = {"type": "object", "additionalProperties": bound}

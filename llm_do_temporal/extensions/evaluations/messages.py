@@ -155,7 +155,7 @@ def units_of(spec: EvaluationSpec) -> tuple[EvaluationUnit, ...]:
 class StartedExperiment(Message):
     """Experiment that was started, or found: the same files and settings are the same experiment."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
     experiment: str
     """Id of the experiment."""
     how: Literal["started", "resumed", "attached", "finished"]

@@ -213,14 +213,6 @@ _LABEL_CHARS = 16
 
 
 @dataclass(frozen=True)
-class Trend:
-    """Metric over the experiments that have it."""
-
-    metric: str
-    plot: PointPlot
-
-
-@dataclass(frozen=True)
 class ShownEvaluation:
     """Evaluation with its experiments."""
 
@@ -230,7 +222,8 @@ class ShownEvaluation:
     older: int
     """Number of experiments that are not shown."""
     metrics: tuple[str, ...]
-    trends: tuple[Trend, ...]
+    trends: Mapping[str, PointPlot]
+    """Plots of the metrics over the experiments that have them, by their names."""
 
 
 def shown_evaluations(experiments: Sequence[ExperimentListing], *, whole: bool) -> list[ShownEvaluation]:
@@ -244,12 +237,11 @@ def shown_evaluations(experiments: Sequence[ExperimentListing], *, whole: bool) 
 def _shown(name: str, found: Sequence[ExperimentListing], *, whole: bool) -> ShownEvaluation:
     shown = tuple(found if whole else found[:MOST_EXPERIMENTS])
     metrics = tuple(dict.fromkeys(metric for one in shown for metric in one.facts.metrics))
-    return ShownEvaluation(
-        name, shown, len(found) - len(shown), metrics, tuple(_trend(metric, found) for metric in metrics)
-    )
+    trends = {metric: _trend(metric, found) for metric in metrics}
+    return ShownEvaluation(name, shown, len(found) - len(shown), metrics, trends)
 
 
-def _trend(metric: str, found: Sequence[ExperimentListing]) -> Trend:
+def _trend(metric: str, found: Sequence[ExperimentListing]) -> PointPlot:
     having = [one for one in found if metric in one.facts.metrics][:MOST_POINTS][::-1]
     readings: list[PlottedValue] = []
     before = ""
@@ -267,7 +259,7 @@ def _trend(metric: str, found: Sequence[ExperimentListing]) -> Trend:
         )
         before = version
     kind = having[-1].facts.metrics[metric].kind
-    return Trend(metric, point_plot(readings, lambda value: value_text(value, kind), share=kind == "passes"))
+    return point_plot(readings, lambda value: value_text(value, kind), share=kind == "passes")
 
 
 def figures_text(figures: MetricFigures) -> str:

@@ -147,22 +147,8 @@ def experiment_json(record: ExperimentRecord) -> dict[str, Any]:
 
 
 def _result(result: CaseResult) -> dict[str, Any]:
-    facts = result.facts
-    return {
-        "case": result.case,
-        "repeat": result.repeat,
-        "run": result.run,
-        "origin": result.origin,
-        "output": facts.output,
-        **truncated_json(facts.truncated),
-        "error": None if facts.error is None else facts.error.model_dump(mode="json"),
-        "scores": {one.name: one.value for one in result.scores.scores},
-        "reasons": {one.name: one.reason for one in result.scores.scores if one.reason},
-        "failures": {one.name: one.message for one in result.scores.failures},
-        "usage": facts.usage.model_dump(mode="json"),
-        "seconds": facts.seconds,
-        "earlier": [_result(one) for one in result.earlier],
-    }
+    earlier = [_result(one) for one in result.earlier]
+    return {**result.told(), **truncated_json(result.facts.truncated), "earlier": earlier}
 
 
 def _cost(record: ExperimentRecord) -> float | None:

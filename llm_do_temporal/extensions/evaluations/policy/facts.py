@@ -198,6 +198,23 @@ class CaseResult(Message):
         """Turns of the worker's run, in its whole tree of invocations."""
         return self.facts.usage.turns
 
+    def told(self) -> dict[str, Any]:
+        """Return what programs are told of it, as JSON, without earlier attempts and the reason of a cut answer."""
+        facts, scores = self.facts, self.scores
+        return {
+            "case": self.case,
+            "repeat": self.repeat,
+            "run": self.run,
+            "origin": self.origin,
+            "output": facts.output,
+            "error": None if facts.error is None else facts.error.model_dump(mode="json"),
+            "scores": {one.name: one.value for one in scores.scores},
+            "reasons": {one.name: one.reason for one in scores.scores if one.reason},
+            "failures": {one.name: one.message for one in scores.failures},
+            "usage": facts.usage.model_dump(mode="json"),
+            "seconds": facts.seconds,
+        }
+
     def score(self, metric: str) -> bool | float | str | None:
         """Return the value of a metric; None: the case has no score of it."""
         return next((one.value for one in self.scores.scores if one.name == metric), None)

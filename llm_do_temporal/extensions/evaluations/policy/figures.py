@@ -19,7 +19,7 @@ from pydantic import Field
 
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult, CaseScore
 from llm_do_temporal.extensions.evaluations.policy.spec import BESIDE, COUNTED, Threshold
-from llm_do_temporal.messages.base import is_empty
+from llm_do_temporal.messages.base import Message, is_empty
 from llm_do_temporal.policy.values import Value
 
 LEVEL = 0.05
@@ -187,7 +187,7 @@ def known_sum(amounts: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-class MetricFigures(Value):
+class MetricFigures(Message):
     """Figures of one metric over all cases, each the mean of its repeats."""
 
     kind: MetricKind

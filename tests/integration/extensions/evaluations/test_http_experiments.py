@@ -76,25 +76,6 @@ async def test_a_person_evaluates_reads_and_compares(place: Place) -> None:
     assert (await ada.ask("GET", f"/experiments/{part}")).body["total"] == 2
 
 
-async def test_thresholds_are_judged_as_the_file_says_now(place: Place) -> None:
-    greeting(place, "Hi!", thresholds={"EqualsExpected": {"at_most": 0.5}})
-    ada = person(place)
-    name = await evaluated(place, ada)
-    assert (await ada.ask("GET", f"/experiments/{name}")).body["passed"] is True
-    greeting(place, "Hi!", thresholds={"EqualsExpected": 0.5})
-    assert await evaluated(place, ada) == name
-    assert (await ada.ask("GET", f"/experiments/{name}")).body["passed"] is False
-    (verdict,) = [
-        one
-        for one in (await ada.ask("GET", f"/experiments/{name}/results")).body["thresholds"]
-        if one["metric"] == "EqualsExpected"
-    ]
-    assert (verdict["passed"], verdict["sentence"]) == (
-        False,
-        "EqualsExpected: 0.0 % over 6 cases; wanted at least 0.5: not kept.",
-    )
-
-
 async def test_what_cannot_be_evaluated_is_said_and_nothing_begins(place: Place) -> None:
     greeting(place, "Hello!")
     place.write("other/hidden.eval.yaml", "worker: main\ncases: [{name: a, inputs: b}]\n")

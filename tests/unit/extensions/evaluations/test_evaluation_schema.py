@@ -22,10 +22,6 @@ def is_valid(**keys: Any) -> bool:
     return validator().is_valid({"worker": "greeter", "cases": CASES, **keys})
 
 
-def test_it_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(evaluation_schema())
-
-
 @pytest.mark.parametrize(
     "keys",
     [
