@@ -19,7 +19,6 @@ from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
 from llm_do_temporal.extensions.maintenance import delete as deleting
 from llm_do_temporal.extensions.maintenance.delete import delete_run, open_parts, read_borrowers
 from llm_do_temporal.extensions.maintenance.gc import collect
@@ -184,9 +183,12 @@ async def test_a_decision_for_a_deleted_run_does_not_count_in_one_with_its_id(pl
     assert (await place.client.result(run)).output == "Done."
 
 
+@pytest.mark.extension("forks")
 async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_it(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
+
     for name, value in place.variables.items():
         monkeypatch.setenv(name, value)
     place.worker("main", scripted("Done."))

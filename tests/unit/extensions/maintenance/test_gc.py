@@ -20,7 +20,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
-from llm_do_temporal.extensions.forks.messages import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.extensions.maintenance.gc import collect, mentioned, needed, our_workflows
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore
@@ -225,8 +224,11 @@ async def test_what_something_recent_mentions_is_left(tmp_path: Path) -> None:
     assert [one.sha256 for one in collected.removed] == [lost]
 
 
+@pytest.mark.extension("forks")
 @pytest.mark.parametrize("ring", [NO_KEYS, KeyRing.of(Key("k", b"k" * 32))])
 def test_the_record_of_a_fork_leads_to_all_that_it_names(ring: KeyRing, tmp_path: Path) -> None:
+    from llm_do_temporal.extensions.forks.messages import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
+
     blobs = LocalBlobStore(tmp_path, Seal(ring))
     content, attached, manifest_of = (blobs.put_bytes(name) for name in (b"content", b"attached", b"below"))
     manifest = blobs.put_bytes(f'{{"entries": [["/a.txt", "{manifest_of}"]]}}'.encode())
