@@ -63,8 +63,8 @@ def run_settings(
 
     Raises UsageError for a review where none can be.
     """
-    if start.review is not None:
-        needs("review", "a review")
+    if start.review is not None or config.review is not None:
+        needs("review", "a review of changes")
     same = {name: getattr(config, name) for name in _SAME}
     return RunSettings(
         **same,

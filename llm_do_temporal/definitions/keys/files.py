@@ -9,7 +9,6 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from llm_do_temporal.definitions.keys.toolsets import Text, Toolsets
-from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ReviewMode, ServerSideTool, Turns
 from llm_do_temporal.policy.approvals import ApprovalRules, Person
@@ -73,18 +72,6 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _of_extension(name: str) -> AfterValidator:
-    """Return a validator that refuses a key where the capability that it is for is not installed."""
-
-    def check(value: Any) -> Any:
-        if name not in {extension.name for extension in installed()}:
-            raise ValueError(f"this key is for the extension '{name}', which is not installed here")
-        return value
-
-    return AfterValidator(check)
-
-
-_Review = Annotated[ReviewMode, _of_extension("review")]
 ModelSettings = Annotated[dict[str, Any], AfterValidator(_checked)]
 """Settings of a model, by the names Pydantic AI has for them."""
 
@@ -169,7 +156,7 @@ class WorkerFile(Strict):
     server_side_tools: tuple[ServerSideToolKeys, ...] = ()
     toolsets: Toolsets = Toolsets()
     limits: Limits = Limits()
-    review: _Review | None = None
+    review: ReviewMode | None = None
     turns: Turns | None = None
     locked: bool = False
     export: bool = False
@@ -314,9 +301,9 @@ class WorkshopConfig(Strict):
     limits: Limits = Limits()
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
-    review: _Review | None = None
+    review: ReviewMode | None = None
     """Whether runs work on a layer, whose changes a person reviews together."""
-    check_command: Annotated[str, _of_extension("review")] = ""
+    check_command: str = ""
     """Command that is run on changes before their review."""
     live_text: bool = True
     """Whether answers can be watched while they are written, for which models are asked to stream them."""

@@ -63,6 +63,7 @@ from llm_do_temporal.definitions.yaml.documents import (
     raise_first,
 )
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
+from llm_do_temporal.extension import needs
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, DelegationToolset, PinnedWorker
 from llm_do_temporal.messages.delegation import BuiltInput, CheckedOutput, DraftWorkerInput, LoadedTemplate, WorkerDraft
 from llm_do_temporal.messages.runs import StartRunInput
@@ -621,6 +622,8 @@ class Registry:
         external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets and run_python)
         raise_first((*parsed.problems, *problems, *invalid, *unusable, *others))
         definition = parsed.definition
+        if definition.review is not None:
+            needs("review", f"worker '{parsed.place.name}', whose changes are reviewed,")
         same = {name: getattr(definition, name) for name in _SAME}
         return PinnedWorker(
             **same,
