@@ -28,6 +28,7 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
+from llm_do_temporal.policy.kinds.kind import is_hidden
 from llm_do_temporal.sandbox.listing import folders_in_words
 from llm_do_temporal.storage.private_files import make_private, write_private
 
@@ -144,11 +145,7 @@ def _found(base: Path, parts: Sequence[str], count: int) -> Iterator[Path]:
         return iter((base,))
     shows_hidden = any(part.startswith(".") for part in parts)
     found = base.glob("/".join(parts[:count]))
-    return (file for file in found if shows_hidden or not _is_hidden(file.relative_to(base)))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    return (file for file in found if shows_hidden or not is_hidden(file.relative_to(base)))
 
 
 def _without_detours(files: set[Path]) -> set[Path]:

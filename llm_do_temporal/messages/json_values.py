@@ -49,7 +49,7 @@ def check_json(value: object) -> None:
         for one in level:
             if isinstance(one, float) and not math.isfinite(one):
                 raise ValueError(f"{one} is no number of JSON")
-            if isinstance(one, str) and not _is_text(one):
+            if isinstance(one, str) and not is_text(one):
                 raise ValueError("a text has half a character, a surrogate without its other half")
             if isinstance(one, Mapping):
                 known = cast("Mapping[object, object]", one)
@@ -66,7 +66,8 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def _is_text(text: str) -> bool:
+def is_text(text: str) -> bool:
+    """Return whether UTF-8 can hold the text: it has no half characters."""
     try:
         text.encode()
     except UnicodeEncodeError:

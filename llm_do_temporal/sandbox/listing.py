@@ -20,6 +20,7 @@ from pathlib import PurePosixPath
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import FileEntry, FileListing, ListFilesInput
+from llm_do_temporal.messages.json_values import is_text
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all
 from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import FileOpener, FolderEntry, OpenFolder
@@ -257,7 +258,7 @@ class Walk:
         virtual = f"{level.virtual.rstrip('/')}/{entry.name}"
         if self._is_hidden(entry.name, virtual):
             return None
-        if not _is_utf8(entry.name):
+        if not is_text(entry.name):
             self._count(level, entry)
             return None
         matched = self.pattern.step(level.matched, entry.name)
@@ -300,11 +301,3 @@ class Walk:
             with suppress(SandboxRefusal, EffectFailed):
                 return self.opener.size(target)
         return None
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -36,13 +36,14 @@ from acp.schema import (
     StopReason,
 )
 
+from llm_do_temporal.cli.terminal.prompts import stop
 from llm_do_temporal.doors.files import name_of_part, sent_files
 from llm_do_temporal.doors.message_lines import MessageLines
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Run, SentFile, Start
 from llm_do_temporal.errors import LlmDoError, UnknownHere, UsageError
-from llm_do_temporal.extensions.acp.session import FollowedSession, stop
+from llm_do_temporal.extensions.acp.session import FollowedSession
 from llm_do_temporal.login import login_name
 from llm_do_temporal.policy.run_filter import RunFilter
 

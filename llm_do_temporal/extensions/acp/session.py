@@ -15,6 +15,7 @@ from acp.helpers import update_agent_message_text, update_agent_thought_text
 from acp.interfaces import Client as Editor
 from acp.schema import AcceptElicitationResponse, AllowedOutcome, StopReason
 
+from llm_do_temporal.cli.terminal.prompts import stop
 from llm_do_temporal.client.question_document import QuestionDocument
 from llm_do_temporal.client.views.run_view import event_time
 from llm_do_temporal.doors.forms import answer_of
@@ -189,10 +190,3 @@ class FollowedSession:
     async def _say(self, *news: Any) -> None:
         for update in news:
             await self._editor.session_update(session_id=self._id, update=update)
-
-
-async def stop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

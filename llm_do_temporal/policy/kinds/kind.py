@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 from urllib.parse import unquote
 
@@ -124,7 +124,7 @@ def place_of(call: AskedCall) -> Place | None:
     return place_in(call.tree, call.args.get("path"))
 
 
-def is_hidden(path: PurePosixPath) -> bool:
+def is_hidden(path: PurePath) -> bool:
     """Return whether a name on the path begins with a dot."""
     return any(part.startswith(".") for part in path.parts)
 

@@ -8,7 +8,6 @@ agreed to, not carried out and asked about again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.datastructures import FormData
@@ -116,15 +115,6 @@ async def answered_last(request: Request, known: Mapping[str, Sequence[Question]
     except LlmDoError:
         return None
     return next((one for one in questions if one.id == approval), None)
-
-
-def own_address(text: str) -> str | None:
-    """Return the address of a page of ours that a form names; None for any other."""
-    if not text.isascii() or not text.isprintable() or "\\" in text or not text.startswith("/"):
-        return None
-    parts = urlsplit(text)
-    is_ours = not parts.scheme and not parts.netloc and not text.startswith("//")
-    return text if is_ours and (parts.path == "/" or parts.path.startswith("/runs/")) else None
 
 
 def with_one_more(tally: str, kind: DecisionKind) -> str:

@@ -13,7 +13,7 @@ from llm_do_temporal.client.question_document import TITLE_CHARS, group_title, r
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.question_parts import LONG_CHARS, difference, parts_of, shown_parts
-from llm_do_temporal.ui.content.questions import answered, own_address, with_asked_again, with_one_less, with_one_more
+from llm_do_temporal.ui.content.questions import answered, with_asked_again, with_one_less, with_one_more
 from llm_do_temporal.ui.content.renderer import visible, visible_line
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -236,24 +236,3 @@ def test_a_call_that_was_asked_about_again_counts_as_that() -> None:
         "5 questions answered: 3 approved, 1 rejected, 1 not carried out and asked again"
     )
     assert with_asked_again("0.0.1", DecisionKind.APPROVE) == "0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("text", "own"),
-    [
-        ("/", True),
-        ("/?worker=a&did=r%2Fa1", True),
-        ("/runs/r/approvals/a1?tally=1.0.0", True),
-        # another site
-        ("//evil.example/runs/", False),
-        ("https://evil.example/runs/r", False),
-        ("/\\evil.example", False),
-        ("/runs/r\r\nSet-Cookie: a=b", False),
-        # another page
-        ("/start", False),
-        ("runs/r", False),
-        ("", False),
-    ],
-)
-def test_only_pages_with_questions_are_gone_back_to(text: str, own: bool) -> None:
-    assert own_address(text) == (text if own else None)
