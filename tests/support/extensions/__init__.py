@@ -11,7 +11,7 @@ from tests.support.doors.scenario import Door
 
 def extension_doors() -> tuple[type[Door], ...]:
     """Return the doors of all capabilities that are installed: each has its own in `door.py`, as `DOORS`."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     return tuple(
         door
         for name in names

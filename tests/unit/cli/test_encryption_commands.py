@@ -11,6 +11,7 @@ from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.encryption.keys import ENCRYPTION_VARIABLE, KEY_FILE_VARIABLE, KEYS_VARIABLE
 
 KEY = f"k:{base64.b64encode(b'k' * 32).decode()}"
+GC = pytest.param("gc", marks=pytest.mark.extension("maintenance"))
 CODEC_SERVER = pytest.param("codec-server", marks=pytest.mark.extension("codec_server"))
 
 
@@ -44,7 +45,7 @@ def test_keys_that_are_none_end_a_command(
     assert (says in said.err, KEY[2:-8] in said.err, said.out) == (True, False, "")
 
 
-@pytest.mark.parametrize("command", ["list", "approvals", "gc", "dev", "ui --port 0", "ui --address h:1", CODEC_SERVER])
+@pytest.mark.parametrize("command", ["list", "approvals", GC, "dev", "ui --port 0", "ui --address h:1", CODEC_SERVER])
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [

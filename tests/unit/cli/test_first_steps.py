@@ -67,6 +67,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.extension("evaluations")
 def test_init_makes_a_workshop_without_a_mistake_and_says_what_to_type(run: Run, tmp_path: Path) -> None:
     done = run("init", "my shop")
     made = tmp_path / "my shop"
@@ -78,6 +79,7 @@ def test_init_makes_a_workshop_without_a_mistake_and_says_what_to_type(run: Run,
     assert check_workshop(made) == []
 
 
+@pytest.mark.extension("evaluations")
 def test_init_makes_the_whole_example(run: Run, tmp_path: Path) -> None:
     done = run("init", "decks", "--example", "pitch-decks")
     assert done.returncode == 0

@@ -41,6 +41,7 @@ def deployment(manifests: list[Manifest], part: str) -> Manifest:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.extension("codec_server", "maintenance")
 def test_what_it_makes_is_what_kubernetes_and_our_programs_take(variant: Variant) -> None:
     manifests = render(variant.values)
     assert chart_faults(manifests) == []
@@ -142,6 +143,7 @@ def test_for_a_volume_of_one_machine_the_old_ones_end_first() -> None:
     assert deployment(manifests, "worker")["spec"]["strategy"] == {"type": "Recreate"}
 
 
+@pytest.mark.extension("codec_server", "maintenance")
 def test_a_volume_of_one_machine_keeps_all_pods_together() -> None:
     given: Values = {"worker": {"affinity": {"nodeAffinity": {}}}}
     manifests = render(values(given, {"workshop": {"claim": "decks", "oneMachine": True}}))
@@ -157,6 +159,7 @@ def test_a_volume_of_one_machine_keeps_all_pods_together() -> None:
     assert ["nodeAffinity" in pod["spec"]["affinity"] for pod in pods] == [True, False]
 
 
+@pytest.mark.extension("codec_server", "maintenance")
 def test_each_role_is_a_release_of_its_own() -> None:
     role: Values = {"worker": {"env": {"LLM_DO_ONLY": "workflows,models"}}, "page": {"enabled": False}}
     manifests = render(values(role))
@@ -170,6 +173,7 @@ def test_what_fills_the_workshop_may_no_more_than_the_program() -> None:
     assert fills["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
+@pytest.mark.extension("codec_server", "maintenance")
 def test_commands_can_be_isolated_where_the_values_say_so() -> None:
     manifests = render(values(STORED, CODEC, TIMED, {"worker": {"isolation": True}}))
     # The oldest that it is checked against knows no profile of AppArmor; the documentation asks for a newer one.

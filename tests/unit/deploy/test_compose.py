@@ -53,6 +53,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Compose:
     return json.loads(done.stdout)
 
 
+@pytest.mark.extension("codec_server")
 def test_every_line_of_it_is_something_that_is_there(compose: Compose) -> None:
     assert compose_faults(compose) == []
 
@@ -219,6 +220,7 @@ def test_without_the_rest_of_the_example_it_is_the_same(compose: Compose, tmp_pa
     assert json.loads(config(filled(needed), tmp_path).stdout) == compose
 
 
+@pytest.mark.extension("codec_server")
 def test_every_port_of_this_machine_can_be_another(compose: Compose, tmp_path: Path) -> None:
     moved = re.sub(r"^(\w+_PORT)=(\d+)$", r"\1=1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
     elsewhere = json.loads(config(filled(moved), tmp_path).stdout)
