@@ -16,8 +16,8 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.service import build as service
-from llm_do_temporal.storage import places as blob_places
+from llm_do_temporal.service import build
+from llm_do_temporal.storage import places
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
@@ -104,7 +104,7 @@ async def test_a_large_result_waits_for_a_store_that_is_down_beyond_all_patience
     store: ObjectStore, server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What made it is not done twice, and nobody is asked whether it has happened."""
-    monkeypatch.setattr(service, "SERVICE_PATIENCE", timedelta(milliseconds=1))
+    monkeypatch.setattr(build, "SERVICE_PATIENCE", timedelta(milliseconds=1))
     made = tmp_path / "made.txt"
     async with served(server, tmp_path) as place:
         place.write("tools.py", TOOLS.replace("return", f"open({str(made)!r}, 'a').write('made ')\n    return"))
@@ -149,7 +149,7 @@ async def test_a_call_whose_arguments_cannot_be_read_at_once_is_made_later_and_o
 async def test_a_client_says_that_the_store_does_not_answer(
     remote: Place, store: ObjectStore, server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blob_places, "CLIENT_PATIENCE", timedelta(milliseconds=1))
+    monkeypatch.setattr(places, "CLIENT_PATIENCE", timedelta(milliseconds=1))
     remote.worker("main", scripted(LARGE), attachment_policy={"allowed_suffixes": [".txt"]})
     await remote.client.result(run := await remote.start("main"))
     file = remote.write("notes.txt", "Attached.")

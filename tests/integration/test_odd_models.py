@@ -12,7 +12,7 @@ from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, MAX_RUN_ID_CHARS
-from llm_do_temporal.storage import external_storage as big_payloads
+from llm_do_temporal.storage import external_storage
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
 from llm_do_temporal.workflows.runtime import children
@@ -146,7 +146,7 @@ async def test_a_model_that_never_gets_the_arguments_right_is_given_up_after_twe
 async def test_a_result_too_large_to_be_kept_fails_the_run_at_once(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
-    monkeypatch.setattr(big_payloads, "_MAX_STORED_BYTES", 3_000_000)
+    monkeypatch.setattr(external_storage, "_MAX_STORED_BYTES", 3_000_000)
     place.write("long.md", "語" * 340_000)
     place.worker("main", scripted("Never."), "{{ file('long.md') }}" * 3)
     with pytest.raises(EffectFailed, match=r"its result is too large to be kept: it has 30\d+ bytes"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from llm_do_temporal.workflows.tools import python as python_tools
+from llm_do_temporal.workflows.tools import python
 from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
@@ -316,7 +316,7 @@ async def test_any_other_function_is_attempted_once(place: Place) -> None:
 
 @pytest.mark.thorough
 async def test_a_function_that_takes_too_long_is_given_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_tools, "CALL_TIMEOUT", timedelta(seconds=3))
+    monkeypatch.setattr(python, "CALL_TIMEOUT", timedelta(seconds=3))
     model = main(place, call("stuck"), "Done.", stuck=FREE)
     run = await place.start("main")
     (question,) = await place.pending(run)

@@ -32,7 +32,7 @@ from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connections import Connection
 from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
-from llm_do_temporal.client.views import pending_work as troubles
+from llm_do_temporal.client.views import pending_work
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.queues import ROLES, Role
@@ -258,14 +258,14 @@ async def test_a_run_says_which_queue_nobody_polls_and_goes_on_when_somebody_doe
 ) -> None:
     from llm_do_temporal.extensions.maintenance.doctor import examine_server
 
-    monkeypatch.setattr(troubles, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(pending_work, "PATIENCE", timedelta(0))
     place = machines.place
     place.worker("main", scripted("Done."))
     run = await place.start("main")
 
     async def told() -> list[tuple[str, str]]:
         view = await place.client.view(run)
-        found = await troubles.note_troubles(place.client.temporal, view)
+        found = await pending_work.note_troubles(place.client.temporal, view)
         shown = {"run": view.trouble, **{node.path: activity_of(node) for node in view.ordered}}
         return [(path, trouble.shown()) for path, trouble in found if trouble.shown() in shown[path]]
 

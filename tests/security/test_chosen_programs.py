@@ -14,8 +14,7 @@ from packaging.requirements import Requirement
 
 from llm_do_temporal.client.embedded.processes import temporal_binary
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.sandbox import bubblewrap as isolation
-from llm_do_temporal.sandbox import programs
+from llm_do_temporal.sandbox import bubblewrap, programs
 from llm_do_temporal.sandbox.bubblewrap import choose_bwrap
 from llm_do_temporal.sandbox.programs import (
     BWRAP,
@@ -203,7 +202,7 @@ def test_a_bwrap_that_does_not_work_gives_way_to_one_that_does(plant: Plant, mon
     broken = InstalledProgram(str(plant("bin", "no namespaces here", name="bwrap", code=1)), "0.11.2", None)
     gone = InstalledProgram("/nowhere/bwrap", "0.11.2", None)
     working = find_bwrap().found[-1:]
-    monkeypatch.setattr(isolation, "find_bwrap", lambda: Search((broken, gone, *working), ("old one",)))
+    monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: Search((broken, gone, *working), ("old one",)))
     choice = choose_bwrap.__wrapped__()
     assert choice.program in (*working, None)
     reasons = [f"{broken.path} does not work on this machine: ", "/nowhere/bwrap does not run: FileNotFoundError"]

@@ -13,8 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.sandbox import bubblewrap as isolation
-from llm_do_temporal.sandbox import mounts
+from llm_do_temporal.sandbox import bubblewrap, mounts
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from tests.support.workshops.hostile_commands import FILES, SECRET, WHOLE, Ground
 
@@ -122,10 +121,10 @@ async def test_a_workshop_among_the_folders_of_the_system_shows_its_files_only(
     (system / name).write_text(SECRET)
     if linked:
         (elsewhere / "etc").symlink_to("system")
-        monkeypatch.setattr(isolation, "_ETC", (*isolation._ETC, f"..{elsewhere}/etc"))  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(bubblewrap, "_ETC", (*bubblewrap._ETC, f"..{elsewhere}/etc"))  # pyright: ignore[reportPrivateUsage]
         system = elsewhere / "etc"
     else:
-        monkeypatch.setattr(isolation, "_SYSTEM_FOLDERS", (*isolation._SYSTEM_FOLDERS, str(system)))  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(bubblewrap, "_SYSTEM_FOLDERS", (*bubblewrap._SYSTEM_FOLDERS, str(system)))  # pyright: ignore[reportPrivateUsage]
     result = await ground.script(f"cat data.txt; ls {system}; cat {system}/{name}; grep -r . {system}/app")
     assert result.stdout.text == "data\napp\noutside.txt\n", result.stderr.text
 

@@ -17,7 +17,7 @@ from llm_do_temporal.doors.http.requests import MAX_PARTS
 from llm_do_temporal.doors.principal import Principal, TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.testing import scripted
-from llm_do_temporal.ui import http_server as connections
+from llm_do_temporal.ui import http_server
 from tests.support.doors.http_client import PREFIX, Program, person, program
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -260,7 +260,7 @@ async def test_a_number_of_an_event_that_is_none_is_refused(place: Place, given:
 
 @pytest.mark.thorough
 async def test_a_stream_that_nobody_reads_ends_and_keeps_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "UNREAD_SECONDS", 0.5)
     place.worker("teller", scripted("x" * 20_000), export=True)
     ada = person(place, "bob")
     items = [{"name": f"item {n}", "prompt": "go"} for n in range(30)]

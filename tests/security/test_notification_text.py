@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from llm_do_temporal.activities import notifications as notifying
+from llm_do_temporal.activities import notifications
 from llm_do_temporal.activities.notifications import notify, slack_message
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -216,7 +216,7 @@ def test_ordinary_text_is_told_as_it_is(text: str) -> None:
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """A target on this machine, for which there is time."""
-    monkeypatch.setattr(notifying, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(notifications, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with Receiver() as receiver:
         yield receiver
 

@@ -20,7 +20,7 @@ from pydantic_ai.models import ModelRequestParameters
 from llm_do_temporal.activities.models.attachments import MAX_ATTACHED_CHARS, flaw_of_pdf, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
 from llm_do_temporal.offline.script_model import SeenRequest
-from llm_do_temporal.pdf import reader as pdf_reading
+from llm_do_temporal.pdf import reader
 from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
@@ -41,9 +41,9 @@ ENDLESS = SLOW["many pages of many words"]
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a test reaches soon."""
-    monkeypatch.setattr(pdf_reading, "CPU_SECONDS", 2)
-    monkeypatch.setattr(pdf_reading, "SECONDS", 20)
-    monkeypatch.setattr(pdf_reading, "MEMORY_BYTES", 400 << 20)
+    monkeypatch.setattr(reader, "CPU_SECONDS", 2)
+    monkeypatch.setattr(reader, "SECONDS", 20)
+    monkeypatch.setattr(reader, "MEMORY_BYTES", 400 << 20)
 
 
 def helpers(process: int | None = None) -> list[psutil.Process]:
@@ -139,15 +139,15 @@ def test_the_pages_of_a_forged_deck_are_read_or_not(forged: Forged) -> None:
     ("limit", "most"), [("CPU_SECONDS", 1), ("SECONDS", 0.5), ("MEMORY_BYTES", 150 << 20)], ids=str
 )
 def test_each_limit_ends_it_by_itself(monkeypatch: pytest.MonkeyPatch, limit: str, most: float) -> None:
-    monkeypatch.setattr(pdf_reading, "CPU_SECONDS", 60)
-    monkeypatch.setattr(pdf_reading, limit, most)
+    monkeypatch.setattr(reader, "CPU_SECONDS", 60)
+    monkeypatch.setattr(reader, limit, most)
     with pytest.raises(PdfFailure, match="takes more than"):
         pdf_text(ENDLESS(), ORDER)
     wait_for_end(workers())
 
 
 def test_a_result_that_is_too_large_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_reading, "RESULT_BYTES", 1000)
+    monkeypatch.setattr(reader, "RESULT_BYTES", 1000)
     assert pages_alone(page(stream(text("x" * 5000)))) is None
 
 
@@ -177,9 +177,9 @@ async def test_it_ends_when_nobody_waits_any_more(work: Callable[[bytes], object
 
 async def test_those_that_wait_for_their_turn_go_when_nobody_waits_any_more() -> None:
     data = ENDLESS()
-    waiting = [asyncio.create_task(in_thread(pdf_text, data, ORDER)) for _ in range(2 * pdf_reading.AT_ONCE)]
+    waiting = [asyncio.create_task(in_thread(pdf_text, data, ORDER)) for _ in range(2 * reader.AT_ONCE)]
     await until_at_work()
-    assert len(workers()) <= pdf_reading.AT_ONCE
+    assert len(workers()) <= reader.AT_ONCE
     for one in waiting:
         one.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -216,7 +216,7 @@ def test_another_helper_comes_where_one_was_killed() -> None:
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "LLM_DO_ENCRYPTION_KEYS", "PYTHONPATH", "PYTHONSTARTUP"])
 def test_what_parses_has_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "sk-not-for-you")
-    pdf_reading._forget()  # pyright: ignore[reportPrivateUsage]
+    reader._forget()  # pyright: ignore[reportPrivateUsage]
     pdf_text(page(stream(text())), ORDER)
     looked_at = 0
     for helper in helpers():
@@ -243,7 +243,7 @@ async def start_endless(place: Place, point_at: Callable[..., object]) -> str:
 async def test_a_turn_with_an_endless_file_is_refused(
     place: Place, point_at: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pdf_reading, "CPU_SECONDS", 2)
+    monkeypatch.setattr(reader, "CPU_SECONDS", 2)
     run = await start_endless(place, point_at)
     with pytest.raises(AttachmentRefusal, match="takes more than"):
         await place.client.result(run)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities import notifications as notifying
+from llm_do_temporal.activities import notifications
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
@@ -76,14 +76,14 @@ ENDLESS: dict[str, Pieces] = {
 
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifying, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(notifications, "ANSWER_SECONDS", 1)
     monkeypatch.setenv("HOOK_SECRET", "s")
 
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time for an answer that comes: a second is over before it is begun where the machine is busy."""
-    monkeypatch.setattr(notifying, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(notifications, "ANSWER_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.mark.sampled(2)

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from llm_do_temporal.ui import http_server as connections
+from llm_do_temporal.ui import http_server
 from llm_do_temporal.ui.http_server import MAX_HEADER_BYTES
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.servers.sockets import ask, everything, serving, status_of
@@ -26,9 +26,9 @@ _HEAD = b"POST /read HTTP/1.1\r\nHost: x\r\n"
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits."""
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
-    monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "UNREAD_SECONDS", 0.5)
 
 
 @pytest_asyncio.fixture
@@ -183,8 +183,8 @@ async def test_what_is_too_big_or_ambiguous_is_refused_and_ends(port: int, sent:
 async def test_many_open_connections_keep_nobody_out(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     # None of them ends by itself here.
     for limit in ("HEADER_SECONDS", "BODY_SECONDS"):
-        monkeypatch.setattr(connections, limit, 1_000)
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 20)
+        monkeypatch.setattr(http_server, limit, 1_000)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 20)
     held: list[asyncio.StreamWriter] = []
     try:
         for _ in range(60):
@@ -203,9 +203,9 @@ async def test_many_open_connections_keep_nobody_out(port: int, monkeypatch: pyt
 async def test_a_slow_person_who_goes_on_is_served(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that takes longer than the limit, fast enough, and a connection that is used again."""
     # A moment in which a busy machine does nothing here must not be taken for the person's.
-    monkeypatch.setattr(connections, "HEADER_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(connections, "BODY_SECONDS", 2)
-    monkeypatch.setattr(connections, "BODY_BYTES_PER_SECOND", 64)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 2)
+    monkeypatch.setattr(http_server, "BODY_BYTES_PER_SECOND", 64)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     size = 16 << 10
     try:
@@ -213,7 +213,7 @@ async def test_a_slow_person_who_goes_on_is_served(port: int, monkeypatch: pytes
             writer.write(_HEAD + b"Content-Length: " + str(size).encode() + b"\r\n\r\n")
             for _ in range(16):
                 writer.write(b"x" * (size // 16))
-                await asyncio.sleep(connections.BODY_SECONDS / 14)
+                await asyncio.sleep(http_server.BODY_SECONDS / 14)
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
             assert status_of(head) == 200
             assert await reader.readexactly(5) == b"16384"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal import extension as extensions
+from llm_do_temporal import extension
 from llm_do_temporal.extension import Extension
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.workflows.tools.parts import InvocationPart, PartHost, part_makers
@@ -33,20 +33,20 @@ class Guest(Extension):
 @contextmanager
 def with_guest(maker: GuestMaker, version: int = 1) -> Generator[None]:
     """Have a capability called `guest` installed in this process, beside those that are."""
-    own = tuple(extensions.installed())
+    own = tuple(extension.installed())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extensions, "_own", lambda: (*own, Guest(maker, version)))
-        patch.setattr(extensions, "entry_points", _no_entry_points)
+        patch.setattr(extension, "_own", lambda: (*own, Guest(maker, version)))
+        patch.setattr(extension, "entry_points", _no_entry_points)
         _forget()
         yield
     _forget()
 
 
 def _no_entry_points(group: str) -> tuple[()]:
-    assert group == extensions.GROUP
+    assert group == extension.GROUP
     return ()
 
 
 def _forget() -> None:
-    extensions.installed.cache_clear()
+    extension.installed.cache_clear()
     part_makers.cache_clear()

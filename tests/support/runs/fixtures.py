@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client import connections as executions
+from llm_do_temporal.client import connections
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Script
 from tests.support.providers.provider import FakeProvider
@@ -21,7 +21,7 @@ from tests.support.servers.session import session_server
 def awaited_updates() -> Iterator[None]:
     """Waits for the answer to an update as long as a test waits for anything: a busy service is no absent one."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(executions, "UPDATE_SECONDS", PATIENCE_SECONDS)
+        patched.setattr(connections, "UPDATE_SECONDS", PATIENCE_SECONDS)
         yield
 
 

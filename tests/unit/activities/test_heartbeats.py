@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
-from llm_do_temporal.activities.runtime import interceptors as heartbeats
+from llm_do_temporal.activities.runtime import interceptors
 from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, Promptness
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
@@ -155,7 +155,7 @@ async def test_a_large_result_waits_until_it_is_kept_and_is_put_once(
     size: int, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that only encryption makes large stays in the history."""
-    monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(interceptors, "BEAT_SECONDS", 0.01)
     (in_the_way := tmp_path / "sha256").write_text("in the way")
     store = Store(tmp_path, Server(), lambda tries: in_the_way.unlink() if tries == 3 else None)
     await stored("x" * size, store)
@@ -163,7 +163,7 @@ async def test_a_large_result_waits_until_it_is_kept_and_is_put_once(
 
 
 async def test_a_large_result_tells_at_once_that_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 3600)
+    monkeypatch.setattr(interceptors, "BEAT_SECONDS", 3600)
     await stored("x" * KEPT_FROM_BYTES, store := Store(tmp_path, Server(), lambda _: None))
     assert store.beaten == [True]
 
@@ -181,7 +181,7 @@ def test_a_clock_that_differs_does_not_hide_that_an_activity_comes_late(
         def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
             return now - machine
 
-    monkeypatch.setattr(heartbeats, "datetime", Clock)
+    monkeypatch.setattr(interceptors, "datetime", Clock)
     promptness = Promptness()
     assert promptness.is_late(real), "the first: there is none to compare it with"
     now = real + timedelta(milliseconds=20)
@@ -202,7 +202,7 @@ def test_a_clock_that_is_put_back_is_noticed_with_the_next_activity_that_comes_a
         def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
             return shown
 
-    monkeypatch.setattr(heartbeats, "datetime", Clock)
+    monkeypatch.setattr(interceptors, "datetime", Clock)
     promptness = Promptness()
     promptness.is_late(real)
     shown = real - timedelta(seconds=5)

@@ -16,7 +16,7 @@ from pydantic_ai.models.test import TestModel
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.activities.models import provider_batches as module
+from llm_do_temporal.activities.models import provider_batches
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.provider_batches import (
     AbandonedBatches,
@@ -117,7 +117,7 @@ async def test_requests_that_can_share_a_batch_leave_together() -> None:
 
 
 async def test_a_full_batch_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(provider_batches, "MOST_REQUESTS", 2)
     provider, departures = Provider(), Departures()
     await together(*(departures.join(provider, passenger(one), NEVER, alone=False) for one in "abcd"))
     assert provider.sent == [["a", "b"], ["c", "d"]]

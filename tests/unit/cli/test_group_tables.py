@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli import decisions as several_decisions
-from llm_do_temporal.cli import session
+from llm_do_temporal.cli import decisions, session
 from llm_do_temporal.cli.commands.approvals import approvals, approve, reject
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.options import Several
@@ -76,7 +75,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
         yield SimpleNamespace(client=client)
 
     monkeypatch.setattr(session, "opened", opened)
-    monkeypatch.setattr(several_decisions, "opened", opened)
+    monkeypatch.setattr(decisions, "opened", opened)
     return client
 
 

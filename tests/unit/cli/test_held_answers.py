@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal import ask as asking
+from llm_do_temporal.cli.terminal import ask
 from llm_do_temporal.cli.terminal.ask import Asker, Holds, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client import decisions
@@ -110,7 +110,7 @@ def nothing_around(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(client: object, question: Question, known: Sequence[Question]) -> None:
         return None
 
-    monkeypatch.setattr(asking, "read_background", nothing)
+    monkeypatch.setattr(ask, "read_background", nothing)
 
 
 @pytest.mark.parametrize("seconds", [10, 0])

@@ -11,18 +11,18 @@ import pytest
 
 from llm_do_temporal.cli import options
 from llm_do_temporal.client.batches import items_of_lines
-from llm_do_temporal.doors.http import requests as strict_json
+from llm_do_temporal.doors.http import requests
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import read_value
 from llm_do_temporal.messages.json_values import RepeatedKey, read_json
-from llm_do_temporal.ui.content import forms as arguments
+from llm_do_temporal.ui.content import forms
 
 TWICE = '{"a": {"b": 1, "b": 2}}'
 
 
 def read_body(text: str) -> object:
     """Value of the body of a request."""
-    return strict_json.read_json(text.encode())
+    return requests.read_json(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def read_body(text: str) -> object:
         (read_json, RepeatedKey, '^an object has the key "b" twice$'),
         (partial(options.read_json, option="--input"), UsageError, 'not JSON: an object has the key "b" twice$'),
         (read_body, JSONDecodeError, 'an object has the key "b" twice'),
-        (arguments.read_json, ValueError, 'that is not JSON: an object has the key "b" twice$'),
+        (forms.read_json, ValueError, 'that is not JSON: an object has the key "b" twice$'),
     ],
 )
 def test_a_key_that_stands_twice_is_named(read: Callable[[str], object], error: type[Exception], words: str) -> None:

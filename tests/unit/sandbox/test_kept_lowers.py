@@ -13,7 +13,7 @@ import pytest
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
-from llm_do_temporal.sandbox.layers import overlay as kept_lowers
+from llm_do_temporal.sandbox.layers import overlay
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
 from llm_do_temporal.sandbox.layers.overlay import KeptLowers, overlay_folders
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft
@@ -113,7 +113,7 @@ def test_a_file_that_is_the_same_is_not_read_again(base: BaseFiles, blobs: Count
 def test_a_large_layer_is_not_kept(
     base: BaseFiles, blobs: CountedBlobs, kept: KeptLowers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_lowers, "MAX_KEPT_BYTES", 10)
+    monkeypatch.setattr(overlay, "MAX_KEPT_BYTES", 10)
     contents = LayerContents(blobs)
     draft = PlayedDraft(NO_LAYER, base, EDITOR)
     draft.write("new", contents.keep(b"more than ten bytes", "new"))

@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.layers import layer as layer_module
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerNode, folder_node, link_node
-from llm_do_temporal.sandbox.layers import command_folders as upper_module
+from llm_do_temporal.sandbox.layers import command_folders
 from llm_do_temporal.sandbox.layers.command_folders import UpperReader, split_links
 from llm_do_temporal.sandbox.layers.overlay import overlay_folders, write_lower
 from tests.support.workshops.layered import EDITOR, PlayedDraft, text_file
@@ -119,7 +119,7 @@ def test_a_base_that_no_layer_can_hold_is_not_deleted_with_its_folder(upper: Upp
 
 
 def test_folders_in_folders_have_an_end(upper: Upper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upper_module, "MAX_DEPTH", 3)
+    monkeypatch.setattr(command_folders, "MAX_DEPTH", 3)
     upper.put("a/b/c/d/e")
     with pytest.raises(SandboxRefusal, match="lies in more than 3 folders"):
         upper.read()

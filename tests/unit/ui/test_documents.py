@@ -11,7 +11,7 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.ui.content import sources as syntax
+from llm_do_temporal.ui.content import sources
 from llm_do_temporal.ui.content.documents import MAX_ROWS, as_read, document_of, markdown_html
 from llm_do_temporal.ui.content.question_parts import Part, parts_of, shown_part, shown_parts
 from llm_do_temporal.ui.content.sources import MAX_COLOURED_LINE, blocks_of, coloured, coloured_lines, language_of
@@ -126,7 +126,7 @@ def test_colours_change_no_character(language: str, hostile: str) -> None:
 
 
 def test_colours_are_classes_and_too_long_a_line_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syntax, "_SECONDS", PATIENCE_SECONDS)  # a busy machine takes long to load a language
+    monkeypatch.setattr(sources, "_SECONDS", PATIENCE_SECONDS)  # a busy machine takes long to load a language
     assert coloured("import os", language_of("/x/a.PY")) == (
         '<span class="tok-kn">import</span><span class="tok-w"> </span><span class="tok-nn">os</span>'
     )

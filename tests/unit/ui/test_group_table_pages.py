@@ -15,7 +15,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.ui.content import question_parts as group_tables
+from llm_do_temporal.ui.content import question_parts
 from llm_do_temporal.ui.content.question_parts import MOST_RUNS, MOST_WHOLE, GroupTable, read_tables
 from tests.support.people.inbox import entry_of
 from tests.support.people.signed_in import browser_with
@@ -99,7 +99,7 @@ async def test_of_too_many_questions_or_runs_and_of_too_long_texts_the_beginning
     assert many.in_part == MOST_WHOLE + 1
     runs = await table_of(Histories([question(number, run=f"r{number}") for number in range(MOST_RUNS + 1)]))
     assert runs.in_part == MOST_RUNS + 1
-    monkeypatch.setattr(group_tables, "MOST_CHARS", 300)
+    monkeypatch.setattr(question_parts, "MOST_CHARS", 300)
     long = await table_of(Histories([question(1), question(2)]))
     assert (long.in_part, long.columns) == (1, ["path", "content"])
 

@@ -17,7 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.extensions.codec_server.server import build_codec_app
-from llm_do_temporal.ui import access as attempts
+from llm_do_temporal.ui import access
 from llm_do_temporal.ui.access import PER_ADDRESS, TokenAccess
 from llm_do_temporal.ui.http_server import own_hosts
 from tests.support.servers.sockets import ask, request, serving, status_of
@@ -126,7 +126,7 @@ async def test_after_some_wrong_tokens_not_even_a_right_one_is_looked_at(
     browser: TestClient, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may take longer than a minute for so many.
-    monkeypatch.setattr(attempts, "SECONDS", 3_600)
+    monkeypatch.setattr(access, "SECONDS", 3_600)
     content = await sealed()
 
     def tried(token: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.extensions.evaluations import pages as pages
+from llm_do_temporal.extensions.evaluations import pages
 from llm_do_temporal.extensions.evaluations.client import Experiment, ExperimentListing
 from tests.support.extensions.evaluations.example_records import BEGAN, example_listing, example_record
 from tests.support.people.browser import Page

@@ -20,7 +20,7 @@ from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.client.open_questions import QuestionGroup, alone
 from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.extensions.review import commands as command
+from llm_do_temporal.extensions.review import commands
 from llm_do_temporal.extensions.review.client import Review, read_patch
 from llm_do_temporal.extensions.review.commands import ReviewOptions
 from llm_do_temporal.extensions.review.messages import CheckResult
@@ -61,7 +61,7 @@ Play = Callable[..., ReviewedRun]
 def play(monkeypatch: pytest.MonkeyPatch) -> Play:
     """Return the way to run the command about reviews, without a server."""
     show(monkeypatch)
-    monkeypatch.setattr(command, "login_name", lambda: "ann")
+    monkeypatch.setattr(commands, "login_name", lambda: "ann")
 
     def run(reviews: list[Review], *arguments: str) -> ReviewedRun:
         client = ReviewedRun(*reviews)
@@ -84,7 +84,7 @@ def show(monkeypatch: pytest.MonkeyPatch, *questions: ShownQuestion) -> None:
     def shown(run: str) -> list[ShownQuestion]:
         return list(questions)
 
-    monkeypatch.setattr(command, "last_shown", shown)
+    monkeypatch.setattr(commands, "last_shown", shown)
 
 
 def hunks(review: Review, path: str = "src/novel.txt") -> list[str]:

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal import ask as asking
-from llm_do_temporal.cli.terminal import prompts as prompting
+from llm_do_temporal.cli.terminal import ask, prompts
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.question_background import Background, precedents_of
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.extensions.review import terminal as walking
+from llm_do_temporal.extensions.review import terminal
 from llm_do_temporal.extensions.review.client import ChangeOrigin, Review, ReviewChange
 from llm_do_temporal.extensions.review.policy.answer import LineComment
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -45,14 +44,14 @@ class Person:
         self.run = ReviewedRun(review)
         self.screen = StringIO()
         self.left: Iterator[str | None] = iter(())
-        monkeypatch.setattr(asking, "forget_typed", lambda: None)
-        monkeypatch.setattr(prompting, "read_line", self._read)
+        monkeypatch.setattr(ask, "forget_typed", lambda: None)
+        monkeypatch.setattr(prompts, "read_line", self._read)
         monkeypatch.delenv("PAGER", raising=False)
 
         async def background(client: object, question: Question, known: Sequence[Question]) -> Background:
             return Background(RunMemo(worker="clerk"), None, precedents_of(question, known))
 
-        monkeypatch.setattr(asking, "read_background", background)
+        monkeypatch.setattr(ask, "read_background", background)
 
     async def types(self, *lines: str | None) -> Parting:
         """Type these lines, one at each prompt, and leave: None is the end of input."""
@@ -159,7 +158,7 @@ async def test_the_words_of_the_model_are_shown(person: Person, monkeypatch: pyt
             raise EffectFailed("not kept any more")
         return ChangeOrigin("main", 3, "I rename it\x1b[2J.", 2)
 
-    monkeypatch.setattr(walking, "read_origin", origin)
+    monkeypatch.setattr(terminal, "read_origin", origin)
     await person.types("w", "w", "n", "w", "q", "q", "q")
     assert "| I rename it\\x1b[2J." in person.screen.getvalue()
     assert "these are of turn 2" in person.screen.getvalue()
