@@ -33,7 +33,6 @@ from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("user", "team"),
     [
