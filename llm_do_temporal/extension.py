@@ -13,7 +13,7 @@ import json
 import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cache, partial
 from importlib import import_module
@@ -61,6 +61,7 @@ class NavigationEntry:
     title: str
     path: str
     """Address; the entry is the current one on all pages below it as well."""
+    _: KW_ONLY
     under: str = ""
     """Address of the product's page of which it is a tab, as `/runs`; empty: it is named at the top of every page."""
     place: str = ""

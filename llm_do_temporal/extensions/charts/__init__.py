@@ -21,7 +21,7 @@ class ChartsExtension(Extension):
 
     def navigation(self) -> Sequence[NavigationEntry]:
         """See Extension."""
-        return (NavigationEntry("Charts", "/charts", "/runs"),)
+        return (NavigationEntry("Charts", "/charts", under="/runs"),)
 
 
 EXTENSION = ChartsExtension()

@@ -116,7 +116,7 @@ class EvaluationsExtension(Extension):
 
     def navigation(self) -> Sequence[NavigationEntry]:
         """See Extension."""
-        return (NavigationEntry("Evaluations", "/evaluations", "an evaluation"),)
+        return (NavigationEntry("Evaluations", "/evaluations", place="an evaluation"),)
 
     def routers(self) -> Sequence[Any]:
         """See Extension."""

@@ -51,7 +51,7 @@ class SchedulesExtension(Extension):
 
     def navigation(self) -> Sequence[NavigationEntry]:
         """See Extension."""
-        return (NavigationEntry("Schedules", "/schedules", "a schedule"),)
+        return (NavigationEntry("Schedules", "/schedules", place="a schedule"),)
 
     def addresses(self) -> Mapping[str, Callable[[str], str]]:
         """See Extension."""
