@@ -22,12 +22,13 @@ from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.extension import installed, run_starters
-from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
+from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)
 """A blob is there before the history that refers to it: files are copied before their run is started."""
-"""Visibility query that finds our workflows."""
+OUR_TYPES = "LlmDo"
+"""Beginning of the names of all workflow types of the product, those of its capabilities included."""
 _DIGEST_CHARS = 64
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")
 
@@ -70,10 +71,13 @@ async def collect(
 
 
 def our_workflows() -> str:
-    """Return the query for all workflows whose histories name blobs, those of capabilities included."""
-    names = (RUN_WORKFLOW, WORKER_WORKFLOW, *(one.workflow for one in run_starters()))
-    types = ", ".join(f"'{name}'" for name in names)
-    return f"WorkflowType IN ({types})"
+    """Return the query for all workflows whose histories name blobs.
+
+    The product's types all begin with OUR_TYPES: a capability that is not installed here still needs its blobs.
+    """
+    others = ", ".join(f"'{one.workflow}'" for one in run_starters() if not one.workflow.startswith(OUR_TYPES))
+    ours = f"WorkflowType STARTS_WITH '{OUR_TYPES}'"
+    return f"({ours} OR WorkflowType IN ({others}))" if others else ours
 
 
 def needed(roots: Iterable[str], stored: Collection[str], read: Callable[[str], bytes]) -> set[str]:

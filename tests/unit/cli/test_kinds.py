@@ -78,6 +78,7 @@ class Desk:
     async def decide(self, run: str, decision: Decision) -> Approval:
         """See LlmDoClient."""
         self.taken.append(decision)
+        assert decision.decision is not None
         verdict = Verdict(decision=decision.decision, args={}, at=NOON, door="update")
         return Approval(id="a3", asked_at=NOON, request=self.asked[2].request, verdict=verdict)
 

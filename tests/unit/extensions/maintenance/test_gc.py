@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
-from llm_do_temporal.extensions.maintenance.gc import collect, mentioned, needed, our_workflows
+from llm_do_temporal.extensions.maintenance.gc import OUR_TYPES, collect, mentioned, needed, our_workflows
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
@@ -54,7 +54,14 @@ def test_a_digest_is_found_between_bytes_of_any_kind() -> None:
 
 @pytest.mark.parametrize("workflow", [LlmDoRun, LlmDoWorker])
 def test_the_histories_of_all_workflows_are_read(workflow: type) -> None:
-    assert f"'{workflow.__name__}'" in our_workflows()
+    assert workflow.__name__.startswith(OUR_TYPES)
+    assert f"STARTS_WITH '{OUR_TYPES}'" in our_workflows()
+
+
+def test_histories_of_a_capability_that_is_not_installed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = our_workflows()
+    monkeypatch.setattr("llm_do_temporal.extensions.maintenance.gc.run_starters", list)
+    assert our_workflows() == alone
 
 
 class Graph:
