@@ -28,9 +28,9 @@ from pydantic_ai.usage import RunUsage
 from temporalio import activity
 from temporalio.client import Client
 
-from llm_do_temporal.activities.external_servers import (
+from llm_do_temporal.activities.external_answers import LEFT_OUT
+from llm_do_temporal.activities.external_failures import (
     CONNECT_SECONDS,
-    LEFT_OUT,
     ServerNote,
     bounded,
     logged,

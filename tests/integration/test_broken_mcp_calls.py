@@ -12,7 +12,8 @@ import httpx2
 import pytest
 
 from llm_do_temporal.activities.external import storable
-from llm_do_temporal.activities.external_servers import ServerNote, client_of_server
+from llm_do_temporal.activities.external_failures import ServerNote
+from llm_do_temporal.activities.external_servers import client_of_server
 from llm_do_temporal.testing import call, scripted
 from tests.support.ports import unused_port
 from tests.support.runs.delegation import tool_results

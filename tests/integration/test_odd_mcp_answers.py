@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities import external_servers
+from llm_do_temporal.activities import external_answers
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToolset, McpServer, ToolCaller
 from llm_do_temporal.testing import call, scripted
@@ -183,8 +183,8 @@ async def test_a_server_that_writes_prose_for_long_is_a_question_for_a_person(
     place: Place, monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> None:
     """Each line counts as one that came after a pause; a server that writes as many at once is waited for."""
-    monkeypatch.setattr(external_servers, "MOMENT_SECONDS", 0)
-    main = scripted(call("odd", say="still working", times=external_servers.MOST_PROSE_MOMENTS + 1), "Done.")
+    monkeypatch.setattr(external_answers, "MOMENT_SECONDS", 0)
+    main = scripted(call("odd", say="still working", times=external_answers.MOST_PROSE_MOMENTS + 1), "Done.")
     with serving(transport) as toolsets:
         place.worker("main", main, toolsets=toolsets)
         run = await place.start("main")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities import external, external_servers
+from llm_do_temporal.activities import external, external_failures
 from llm_do_temporal.cli.reports.show import read_record
 from llm_do_temporal.testing import scripted
 from tests.support.runs.place import Place
@@ -114,7 +114,7 @@ async def test_a_program_that_does_not_serve_is_told_with_its_end(place: Place) 
 async def test_a_server_that_does_not_answer_is_told_with_the_time(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (external, external_servers):
+    for module in (external, external_failures):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 0.2)
     found = await told(place, {"silent": {"command": ["sleep", "600"]}})
     assert "its server did not answer within 0.2 s" in found["silent"]
