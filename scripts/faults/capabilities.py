@@ -17,7 +17,7 @@ CAPABILITIES = (
         "llm_do_temporal/extensions/review/policy/answer.py",
         "found = inside - conflicts",
         "found = inside",
-        ("tests/unit/extensions/review/test_review_answers.py",),
+        ("tests/unit/extensions/review/policy/test_review_answers.py",),
     ),
     Fault(
         "forks-equal-calls-share-a-key",
@@ -31,7 +31,7 @@ CAPABILITIES = (
         "llm_do_temporal/extensions/evaluations/policy/judgement.py",
         "value = 1.0 if said == [*ANSWERS] else",
         "value = 1.0 if said[0] == ANSWERS[0] else",
-        ("tests/unit/extensions/evaluations/test_case_judgement.py",),
+        ("tests/unit/extensions/evaluations/policy/test_case_judgement.py",),
     ),
     Fault(
         "batches-waiting-item-keeps-its-place",

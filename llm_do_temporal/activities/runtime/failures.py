@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Ca
 
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
 from llm_do_temporal.messages.activities import ActivityRef
-from llm_do_temporal.messages.base import FILES_ELSEWHERE
+from llm_do_temporal.messages.base import FILES_ELSEWHERE, MISSING_EXTENSION
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
 from llm_do_temporal.messages.sizes import FAILURE_CHARS
 from llm_do_temporal.redaction.hidden_characters import cut
@@ -82,6 +82,12 @@ def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> A
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,
     )
+
+
+def missing_extension(name: str, what: str) -> ApplicationError:
+    """Return the failure of an attempt by a service that lacks the extension; it is tried again, by another service."""
+    words = f"{what} needs the extension '{name}', which is not installed in this worker service"
+    return ApplicationError(words, type=MISSING_EXTENSION)
 
 
 def stand_in(missing: ActivityRef[Any, Any]) -> Callable[..., Any]:

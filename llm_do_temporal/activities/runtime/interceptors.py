@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -32,11 +32,12 @@ from temporalio.worker import (
 )
 
 from llm_do_temporal.activities.runtime.blocks import Blocks
+from llm_do_temporal.activities.runtime.failures import missing_extension
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.extension import activity_refs
+from llm_do_temporal.extension import activity_refs, installed
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, RECORD_AT_DESK, REQUEST_MODEL
-from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
+from llm_do_temporal.messages.base import EXTENSION_HEADER, NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keep_ahead
@@ -99,6 +100,14 @@ class Promptness:
         return known is None or passed - min(timedelta(0), self._smallest) > LATE
 
 
+def check_extensions(headers: Mapping[str, Payload]) -> None:
+    """Raise ApplicationError where one of the headers is for an extension that is not installed here."""
+    for header in headers:
+        name = header.removeprefix(EXTENSION_HEADER)
+        if name != header and name not in {one.name for one in installed()}:
+            raise missing_extension(name, "this activity")
+
+
 class HeartbeatInterceptor(Interceptor):
     """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
 
@@ -138,6 +147,7 @@ class _Beating(ActivityInboundInterceptor):
         super().init(self._outbound)
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        check_extensions(input.headers)
         info = activity.info()
         if info.heartbeat_timeout is None:
             return await self.next.execute_activity(input)

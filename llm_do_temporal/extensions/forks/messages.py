@@ -23,7 +23,7 @@ from llm_do_temporal.messages.activities import (
     ActivityRef,
 )
 from llm_do_temporal.messages.answers import ScriptedAnswer
-from llm_do_temporal.messages.base import Json, Message, is_empty, is_false, is_none
+from llm_do_temporal.messages.base import EXTENSION_HEADER, Json, Message, is_empty, is_false, is_none
 from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvocationResult, StartRunInput
@@ -187,7 +187,7 @@ class ReusedCall(Message):
     """Key that was looked up, for readers of the history."""
 
 
-HEADER = "llm-do-fork"
+HEADER = f"{EXTENSION_HEADER}forks"
 """Header of activities that read, with a ForkSource of which `then` is true."""
 READS = frozenset(
     ref.name

@@ -137,3 +137,12 @@ def test_a_label_of_scores_that_are_no_labels_is_not_kept(metric: str, bounds: d
     found = judged(FOUR, Threshold(metric=metric, label="fail", **bounds))
     assert not found.passed
     assert "its scores are no labels: give the threshold no `label`" in found.verdicts[0].sentence
+
+
+def test_programs_are_told_the_scores_of_a_case_and_what_failed() -> None:
+    one = outcome("a", scores=CaseScores(scores=(CaseScore(name="right", value=True, reason="it is"),)))
+    told = one.told()
+    assert (told["case"], told["repeat"], told["error"]) == ("a", one.repeat, None)
+    assert (told["scores"], told["reasons"], told["failures"]) == ({"right": True}, {"right": "it is"}, {})
+    assert outcome("a", scores=BROKEN).told()["failures"] == {"right": "x"}
+    assert (one.name, one.score("right"), one.score("wrong")) == (f"a#{one.repeat}", True, None)

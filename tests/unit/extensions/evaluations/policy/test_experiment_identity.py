@@ -10,6 +10,7 @@ from llm_do_temporal.extensions.evaluations.policy.evaluators import Contains, E
 from llm_do_temporal.extensions.evaluations.policy.experiment import (
     ExperimentIdentity,
     case_key,
+    comparison_address,
     differences,
     experiment_identity,
     judgement_key,
@@ -191,3 +192,7 @@ def test_an_edited_function_scores_again_and_runs_nothing_again() -> None:
     words = ("the evaluators, the expected answer or the metadata of case 'ada'",)
     assert differences(before, now) == differences(identity(spec), now) == words
     assert case_key(before, "ada", 1) == case_key(now, "ada", 1)
+
+
+def test_the_address_of_a_comparison_escapes_both_names() -> None:
+    assert comparison_address("a/b", "c?d") == "/evaluations/a%2Fb/compare/c%3Fd"

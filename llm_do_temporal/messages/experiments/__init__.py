@@ -1,1 +1,0 @@
-"""Runs that try something: forks of other runs, and the cases of evaluations."""
