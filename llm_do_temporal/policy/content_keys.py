@@ -2,7 +2,7 @@
 
 No time, no random id and no position in a run goes into a key. A key is recorded with what it names, so that a fork
 finds it; the form is a contract on the wire, and VERSION stands in each key. All parts are JSON values; see `canonical`
-for how they are written. Which parts of a conversation count is decided by `activities.models.reuse.turn_keys`.
+for how they are written. Which parts of a conversation count is decided by `activities.models.conversations`.
 """
 
 from __future__ import annotations

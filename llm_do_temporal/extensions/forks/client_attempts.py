@@ -1,7 +1,7 @@
 """Further attempts at the items of a batch: the record of the one before, so that nothing is paid for or done twice.
 
 The new run works on the workshop's files themselves, so what it takes over is narrower than what a fork does: answers
-of models, and the outcomes of calls that happened. Decides what that is; `activities.reuse` looks it up.
+of models, and the outcomes of calls that happened. Decides what that is; `extensions.forks.activities` looks it up.
 
 - A turn of an invocation that failed by what its model had answered is asked again, back to the last turn after which
   nothing had gone wrong: else it would fail in the same way.
