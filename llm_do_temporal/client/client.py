@@ -300,6 +300,9 @@ class LlmDoClient(Extensible):
         """Send news to the desk of the run that was read, as an update, and as a signal where nobody answers."""
         try:
             taken = None
+            if isinstance(message, Decision) and not message.key and (message.hold or message.decision is None):
+                # An update that nobody has answered may reach the desk behind the signal, and behind later decisions.
+                message = message.model_copy(update={"key": secrets.token_hex(8)})
             if update and not isinstance(message, RevokeGrantInput):
                 taken = await update_read(self.temporal, info, update, message)
             if taken is None and signal:

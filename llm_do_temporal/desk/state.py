@@ -39,6 +39,9 @@ from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.policy.approvals import person
 from llm_do_temporal.policy.budget import Dimension, described
 
+KEPT_KEYS = 50
+"""Most keys of earlier decisions that a question keeps: a copy that comes later still is taken as another decision."""
+
 
 def waits_of(state: DeskState) -> Waits:
     """Return the sum over all questions so far; those that a grant or a rule answers do not wait."""
@@ -147,17 +150,17 @@ def check_answer(asked: Asked, decision: Decision, steps: Steps | None = None) -
     check_grant(asked, decision)
 
 
-def find_question(state: DeskState, decision: Decision, steps: Steps | None = None) -> Approval:
+def find_question(state: DeskState, decision: Decision, steps: Steps | None = None, *, now: datetime) -> Approval:
     """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken.
 
     The check of new arguments takes `steps`; None: those of one validation.
     """
-    approval = _open_question(state, decision)
+    approval = _open_question(state, decision, now)
     check_answer(approval, decision, steps)
     return approval
 
 
-def _open_question(state: DeskState, decision: Decision) -> Approval:
+def _open_question(state: DeskState, decision: Decision, now: datetime) -> Approval:
     approval = _named(state, decision)
     if approval.verdict is not None:
         raise DecisionRefused(already_decided_message(approval.id, approval.verdict))
@@ -167,6 +170,10 @@ def _open_question(state: DeskState, decision: Decision) -> Approval:
     if held is not None and held.effective_at is not None and person(held.by) != person(decision.by):
         until = held.effective_at.isoformat(timespec="seconds")
         raise DecisionRefused(f"{already_decided_message(approval.id, held)}; it takes effect at {until}")
+    if decision.key and decision.key in approval.keys:
+        raise DecisionRefused(f"this decision about approval '{approval.id}' was taken already")
+    if held is not None and decision.decision is not None:
+        _check_replacement(approval, held, now)
     if decision.digest is not None and decision.digest != approval.request.digest:
         raise DecisionRefused(
             f"the decision is about something else than approval '{approval.id}': it names the digest "
@@ -177,6 +184,15 @@ def _open_question(state: DeskState, decision: Decision) -> Approval:
     elif held is None:
         raise DecisionRefused(f"approval '{approval.id}' is not decided; there is nothing to take back")
     return approval
+
+
+def _check_replacement(approval: Approval, held: Verdict, now: datetime) -> None:
+    """Raise DecisionRefused where another decision of the same author cannot replace the held one."""
+    already = already_decided_message(approval.id, held)
+    if not person(held.by):
+        raise DecisionRefused(f"{already}; a decision without a name can only be taken back")
+    if approval.request.deadline is not None and approval.request.deadline <= now:
+        raise DecisionRefused(f"{already}; the time for another decision is over, it can only be taken back")
 
 
 def with_decision(
@@ -197,8 +213,9 @@ def with_decision(
     The check of new arguments takes `steps`; None: those of one validation. `checked`: `find_question` has just checked
     them, and they are not checked a second time.
     """
-    asked = _open_question(state, decision) if checked else find_question(state, decision, steps)
-    asked = asked.model_copy(update={"held": None})
+    asked = _open_question(state, decision, now) if checked else find_question(state, decision, steps, now=now)
+    keys = (*asked.keys, decision.key)[-KEPT_KEYS:] if decision.key else asked.keys
+    asked = asked.model_copy(update={"held": None, "keys": keys})
     if decision.decision is None:
         return _replaced(state, (asked,)), [asked]
     vote = Verdict(

@@ -73,6 +73,8 @@ class Decision(Strict):
     """Further calls that an `approve` agrees to; None: none."""
     hold: int = Field(default=0, ge=0, le=MAX_UNDO_SECONDS, strict=True, exclude_if=is_zero)
     """Seconds until the decision takes effect; until then its author replaces it by another one. 0: at once."""
+    key: str = Field(default="", max_length=40, exclude_if=is_empty)
+    """Random name that all copies of one decision share: a copy that comes late is refused. Empty: it has none."""
     via: str = Field(default="", max_length=20, exclude_if=is_empty)
     """Protocol that carried the decision for whoever decides, like `mcp`; empty: none of the doors for programs."""
 
@@ -310,6 +312,8 @@ class Approval(Message):
     reminded_at: datetime | None = None
     held: Verdict | None = Field(default=None, exclude_if=is_none)
     """Decision that takes effect at its `effective_at`; until then its author can replace it. None: there is none."""
+    keys: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Keys of the decisions about it that were held or took one back, the newest last; at most 50."""
     again: str = Field(default="", exclude_if=is_empty)
     """Id of the approval that asks again because what this one agreed to was not carried out; empty: none does."""
 

@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.client import LlmDoClient, Question, connections
 from llm_do_temporal.client.record.facts import Story
 from llm_do_temporal.errors import DecisionRefused, RunCancelled
 from llm_do_temporal.messages.approvals import Decision
@@ -149,3 +149,31 @@ async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, t
         await place.client.result(run)
         await place.replay()
     assert not (place.folder / "b.txt").exists()
+
+
+@pytest.mark.parametrize("later", ["reject", None])
+async def test_a_decision_that_reaches_the_run_late_replaces_no_newer_one(
+    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str | None
+) -> None:
+    """An update that nobody has answered stays at the server, which gives it to the next service behind all signals."""
+    queue = f"test-{uuid4().hex}"
+    place = Place(tmp_path, LlmDoClient(server.client, task_queue=queue), queue)
+    place.workshop()
+    settings = ServiceSettings(task_queue=queue)
+    async with build_worker(server.client, place.folder, settings):
+        run, _ = await start_parked(place, write_call("/a.txt"), "Done.")
+        await place.pending_is(run, "a1")
+    monkeypatch.setattr(connections, "UPDATE_SECONDS", 1)
+    approve = Decision.model_validate({"decision": "approve", "id": "a1", **ADA})
+    assert await place.client.decide(run, approve) is None
+    newer = {"id": "a1", "decision": later, "by": "ada", **({"note": "no"} if later else {})}
+    await place.client.temporal.get_workflow_handle(run).signal(DECIDE_SIGNAL, newer)
+    monkeypatch.undo()
+    async with build_worker(server.client, place.folder, settings):
+        if later is None:
+            await place.pending_is(run, "a1")
+            await place.decide(run, "reject", id="a1", note="no", by="bob")
+        assert (await place.client.result(run)).output == "Done."
+        await place.replay()
+    assert not (place.folder / "a.txt").exists()
+    assert (await only(place, run)).verdict is not None

@@ -199,7 +199,7 @@ class RunDesk:
 
         A replay checks none: the steps for it are not those of signals.
         """
-        find_question(self._state, decision, self._update_steps.of_this_task())
+        find_question(self._state, decision, self._update_steps.of_this_task(), now=workflow.now())
 
     def take_update(self, decision: Decision) -> Approval:
         """Take a decision that `check_update` has just checked, and return the approval as decided."""

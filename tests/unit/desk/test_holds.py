@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.desk import state as desk
-from llm_do_temporal.desk.state import waits_of
+from llm_do_temporal.desk.state import NOBODY_IN_TIME, waits_of
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState
 from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, withdrawn, write
@@ -270,3 +270,33 @@ def test_the_desk_that_is_carried_on_keeps_what_is_held() -> None:
     state = undone(held(write(key="1"), write("/b.txt", key="2")))
     state, _ = decided(state, id="a2", by="ada", hold=10)
     assert DeskState.model_validate_json(state.model_dump_json()) == state
+
+
+def test_a_copy_of_an_earlier_decision_replaces_no_newer_one() -> None:
+    state = held(key="k1")
+    state, _ = decided(state, decision="reject", id="a1", by="ada", hold=10, key="k2")
+    for stale in ("k1", "k2"):
+        with pytest.raises(DecisionRefused, match="this decision about approval 'a1' was taken already"):
+            decided(state, decision="approve", id="a1", by="ada", hold=10, key=stale)
+    state = undone(state)
+    with pytest.raises(DecisionRefused, match="was taken already"):
+        decided(state, decision="approve", id="a1", by="ada", hold=10, key="k1")
+    state, _ = decided(state, decision="approve", id="a1", by="ada", hold=10, key="k3")
+    assert holding(state) == ["a1"]
+    assert a1(state).keys == ("k1", "k2", "k3")
+
+
+def test_a_held_decision_without_a_name_can_be_taken_back_and_not_replaced() -> None:
+    state = held(decision="reject", by="")
+    for by in ("", "\u200b ", "ada"):
+        with pytest.raises(DecisionRefused):
+            decided(state, decision="approve", id="a1", by=by)
+    assert holding(undone(state, by="")) == []
+
+
+def test_a_held_decision_is_not_replaced_after_the_deadline_of_its_question() -> None:
+    state = held(write(deadline=SOON))
+    with pytest.raises(DecisionRefused, match="the time for another decision is over, it can only be taken back"):
+        desk.with_decision(state, Decision(decision="reject", id="a1", by="ada"), door="signal", now=SOON)
+    back, (answered,) = desk.at_time(undone(state, at=SOON), now=SOON)
+    assert (holding(back), answered.verdict is not None and answered.verdict.by) == ([], NOBODY_IN_TIME)
