@@ -66,6 +66,10 @@ class UnknownHere(UsageError):
     """A run, question or worker that is not there, or that whoever asks may not know of."""
 
 
+class ExtensionNeeded(UsageError):
+    """A request that needs an extension which is not installed here; another worker service may have it."""
+
+
 class DefinitionError(LlmDoError):
     """A worker or workshop file that is wrong; the message starts with `file:line` where they are known."""
 

@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import ExtensionNeeded, UsageError
 
 GROUP = "llm_do_temporal.extensions"
 """Name of the package with the capabilities that come along, and of the entry point group of all others."""
@@ -402,9 +402,9 @@ def in_runs() -> dict[str, int]:
 
 
 def needs(name: str, what: str) -> None:
-    """Raise UsageError where the capability that `what` is part of is not installed."""
+    """Raise ExtensionNeeded where the capability that `what` is part of is not installed."""
     if name not in {one.name for one in installed()}:
-        raise UsageError(f"{what} needs the extension '{name}', which is not installed here")
+        raise ExtensionNeeded(f"{what} needs the extension '{name}', which is not installed here")
 
 
 def added_names(owner: str) -> dict[str, str]:
@@ -475,4 +475,6 @@ def _loaded(entry: EntryPoint) -> Extension:
         raise UsageError(
             f"extension '{entry.name}' names no Extension with that name: {entry.value}", next_step=next_step
         )
+    if type(extension.version) is not int:
+        raise UsageError(f"extension '{entry.name}' has a version that is no whole number", next_step=next_step)
     return extension

@@ -88,6 +88,63 @@ async def test_a_part_cannot_put_its_tool_in_the_place_of_another(place: Place) 
         place.started.clear()
 
 
+@pytest.mark.parametrize("name", ["filesystem", "shell", "delegation", "custom"])
+async def test_an_extension_with_the_name_of_a_toolset_takes_none_of_its_tools(place: Place, name: str) -> None:
+    with with_guest(lambda _invocation, _host: WithTools(Tool()), name=name):
+        place.worker("main", scripted([write_call(), call("guest_tool")], "Done."), toolsets=FILESYSTEM)
+        run = await place.start("main")
+        asked = await place.pending(run, 2)
+        assert sorted(one.request.tool for one in asked) == ["guest_tool", "write_file"]
+        assert not DONE
+        place.started.clear()
+    with with_guest(lambda _invocation, _host: WithTools(Tool("write_file", "sandbox.list")), name=name):
+        place.worker("other", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+        assert "two tools are called 'write_file'" in (await place.outcome("other"))[1]
+        assert not (place.folder / "a.txt").exists()
+        place.started.clear()
+
+
+def _raises(*_: Any) -> Any:
+    raise KeyError("odd")
+
+
+ODD: list[Any] = [
+    _raises,
+    lambda *_: 7,
+    lambda *_: type("Odd", (InvocationPart,), {"needs_layer": "yes"})(),
+    lambda *_: type("Odd", (InvocationPart,), {"needs_layer": property(_raises)})(),
+    lambda *_: type("Odd", (InvocationPart,), {"tools": lambda _: None})(),
+    lambda *_: type("Odd", (InvocationPart,), {"tools": lambda _: [7]})(),
+    lambda *_: type("Odd", (InvocationPart,), {"of_turn": _raises})(),
+]
+
+
+@pytest.mark.parametrize("maker", ODD, ids=range(len(ODD)))
+async def test_a_part_that_cannot_be_made_or_used_ends_the_run_with_words(place: Place, maker: Any) -> None:
+    with with_guest(maker):
+        place.worker("main", scripted("Done."))
+        assert "the extension 'guest' failed: " in (await place.outcome("main"))[1]
+        place.started.clear()
+
+
+@pytest.mark.parametrize("words", [7, ["a"], b"a"], ids=repr)
+async def test_words_of_a_part_that_are_no_text_end_the_run(place: Place, words: Any) -> None:
+    async def before_end(_: InvocationPart) -> Any:
+        return words
+
+    with with_guest(lambda *_: type("Odd", (InvocationPart,), {"before_end": before_end})()):
+        place.worker("main", scripted("Done."))
+        assert "the extension 'guest' failed: TypeError" in (await place.outcome("main"))[1]
+        place.started.clear()
+
+
+async def test_an_extension_that_looks_no_turn_up_has_no_say_in_it(place: Place) -> None:
+    with with_guest(lambda *_: type("Tells", (InvocationPart,), {"of_turn": lambda _: {"a": 1}})()):
+        place.worker("main", scripted("Done."))
+        assert (await place.outcome("main"))[0] == "Done."
+        place.started.clear()
+
+
 @pytest.mark.parametrize("error", [KeyError("odd"), AssertionError("no"), RecursionError()], ids=repr)
 async def test_strange_errors_of_a_part_end_the_call_or_the_invocation_and_never_wedge_it(
     place: Place, error: Exception

@@ -51,6 +51,7 @@ from llm_do_temporal.activities.models.usage import counted, marked, priced
 from llm_do_temporal.activities.models.written_text import refuse_written_calls, with_result, with_thoughts
 from llm_do_temporal.activities.runtime.failures import as_failure, missing_extension
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import (
     CONVERSATION_SETTING,
@@ -245,6 +246,8 @@ class TurnModel(WrapperModel):
         """
         for name, told in part.parts.items():
             known = self._store.known.get(name)
+            if known is None and name in {one.name for one in installed()}:
+                continue
             if known is None:
                 raise missing_extension(name, "this turn")
             answer = await known(told, key)

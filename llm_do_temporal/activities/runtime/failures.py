@@ -14,7 +14,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 
-from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, ExtensionNeeded, LlmDoError
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.base import FILES_ELSEWHERE, MISSING_EXTENSION
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
@@ -69,11 +69,13 @@ def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> A
     """Return the Temporal failure of one of our errors. It is benign: the run tells people, and no alarm goes off.
 
     `other_model` is for a model turn: whether another model may answer it. A blob store that cannot be used is tried
-    again, as it may be the next time.
+    again, as it may be the next time; so is what needs an extension, by another service.
     """
     if isinstance(error, BlobsUnreachable):
         # Where blobs are kept is none of a model's business.
         return ApplicationError("the blob store cannot be used", type=error.code)
+    if isinstance(error, ExtensionNeeded):
+        return ApplicationError(cut(str(error), FAILURE_CHARS), type=MISSING_EXTENSION)
     other = {} if other_model is None else {OTHER_MODEL: other_model.value}
     return ApplicationError(
         cut(str(error), FAILURE_CHARS),

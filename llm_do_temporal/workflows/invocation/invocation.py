@@ -310,7 +310,7 @@ class Invocation:
         own: dict[str, list[GatedTool]] = {
             "filesystem": file_tools(invocation.tree, self._layer) if invocation.worker.filesystem else [],
             "shell": shell_tools(invocation, self._desk, self._layer),
-            **self._parts.tools(),
+            **{f"extension {name}": tools for name, tools in self._parts.tools().items()},
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from temporalio.exceptions import FailureError
@@ -136,6 +136,8 @@ class Parts:
         for name, part in self._parts.items() if key else ():
             with _explained(name):
                 told = await part.advice(key)
+                if not isinstance(told.known, KnownStep | None):
+                    raise TypeError(f"its advice knows {type(told.known).__name__}")
                 if told.known is not None:
                     return told
                 found = Advice(asks=found.asks or told.asks, doubtful=found.doubtful or told.doubtful)
@@ -143,7 +145,10 @@ class Parts:
 
     def of_turn(self) -> dict[str, Json]:
         """Return what capabilities are told of each model turn, by their names."""
-        told = {name: part.of_turn() for name, part in self._parts.items()}
+        told: dict[str, Json] = {}
+        for name, part in self._parts.items():
+            with _explained(name):
+                told[name] = part.of_turn()
         return {name: value for name, value in told.items() if value is not None}
 
     def tools(self) -> dict[str, list[GatedTool]]:
@@ -151,7 +156,7 @@ class Parts:
         found: dict[str, list[GatedTool]] = {}
         for name, part in self._parts.items():
             with _explained(name):
-                found[name] = list(part.tools())
+                found[name] = [tool for tool in part.tools() if callable(tool.prepare) and (tool.name, tool.schema)]
         return found
 
     async def before_end(self) -> str:
@@ -159,7 +164,7 @@ class Parts:
         words: list[str] = []
         for name, part in self._parts.items():
             with _explained(name):
-                words.append(await part.before_end())
+                words.append(_text(await part.before_end()))
         return "\n\n".join(filter(None, words))
 
     def states(self) -> dict[str, Json]:
@@ -182,15 +187,52 @@ def _explained(name: str) -> Generator[None]:
         raise EffectFailed(f"the extension '{name}' failed: {type(error).__name__}: {error}") from error
 
 
+def _text(words: Any) -> str:
+    if not isinstance(words, str | None):
+        raise TypeError(f"it has {type(words).__name__} for the model")
+    return words or ""
+
+
+class _BrokenPart(InvocationPart):
+    """Part that could not be made: the invocation ends with the error before its first turn."""
+
+    def __init__(self, error: EffectFailed) -> None:
+        self._error = error
+
+    def tools(self) -> Sequence[GatedTool]:
+        """See InvocationPart."""
+        raise self._error
+
+    async def advice(self, key: str) -> Advice:
+        """See InvocationPart."""
+        raise self._error
+
+
 NO_PARTS = Parts({})
 PartMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 
 
 @cache
-def part_makers() -> Mapping[str, tuple[int, PartMaker]]:
-    """Return version and maker of each capability with a part in invocations, by name; they are loaded once."""
-    found = ((one.name, one.version, one.invocation_part()) for one in installed())
-    return {name: (version, maker) for name, version, maker in found if maker is not None}
+def part_makers() -> Mapping[str, tuple[int, Callable[[], PartMaker | None]]]:
+    """Return the version of each installed extension, and a function that returns what makes its part, by name."""
+    return {one.name: (one.version, one.invocation_part) for one in installed()}
+
+
+def _made(
+    name: str,
+    load: Callable[[], PartMaker | None],
+    invocation: InvokeWorkerInput,
+    host: Callable[[str], PartHost],
+) -> InvocationPart | None:
+    try:
+        with _explained(name):
+            maker = load()
+            part = None if maker is None else maker(invocation, host(name))
+            if part is not None and not isinstance(part.needs_layer, bool):
+                raise TypeError(f"its part says {part.needs_layer!r} of layers")
+            return part
+    except EffectFailed as error:
+        return _BrokenPart(error)
 
 
 def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> Parts:
@@ -200,14 +242,14 @@ def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> 
     """
     parts: dict[str, InvocationPart] = {}
     for name, version in invocation.settings.extensions.items():
-        here, maker = part_makers().get(name, (None, None))
-        if maker is None or here != version:
+        here, load = part_makers().get(name, (None, None))
+        if load is None or here != version:
             has = "is not installed" if here is None else f"has version {here}"
             raise MissingExtension(
                 f"run '{invocation.run}' was begun with version {version} of the extension '{name}', which {has} in "
                 "this worker service; it goes on where a service has it"
             )
-        part = maker(invocation, host(name))
+        part = _made(name, load, invocation, host)
         if part is not None:
             parts[name] = part
     return Parts(parts)

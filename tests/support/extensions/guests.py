@@ -19,9 +19,8 @@ GuestMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 class Guest(Extension):
     """Capability with a part in runs, made by a function."""
 
-    name = "guest"
-
-    def __init__(self, maker: GuestMaker, version: int = 1) -> None:
+    def __init__(self, maker: GuestMaker, version: int = 1, name: str = "guest") -> None:
+        self.name = name
         self._maker = maker
         self.version = version
 
@@ -31,11 +30,11 @@ class Guest(Extension):
 
 
 @contextmanager
-def with_guest(maker: GuestMaker, version: int = 1) -> Generator[None]:
-    """Have a capability called `guest` installed in this process, beside those that are."""
+def with_guest(maker: GuestMaker, version: int = 1, name: str = "guest") -> Generator[None]:
+    """Have a capability with this name installed in this process, beside those that are."""
     own = tuple(extension.installed())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extension, "_own", lambda: (*own, Guest(maker, version)))
+        patch.setattr(extension, "_own", lambda: (*own, Guest(maker, version, name)))
         patch.setattr(extension, "entry_points", _no_entry_points)
         _forget()
         yield
