@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -104,18 +104,30 @@ async def test_an_extension_with_the_name_of_a_toolset_takes_none_of_its_tools(p
         place.started.clear()
 
 
-def _raises(*_: Any) -> Any:
+def _raises(*_: object) -> Any:
     raise KeyError("odd")
 
 
-ODD: list[Any] = [
+def _returns(value: object) -> Callable[..., Any]:
+    def given(*_: object) -> object:
+        return value
+
+    return given
+
+
+def _odd(**members: object) -> Callable[..., Any]:
+    """Return a maker of parts with these members."""
+    return _returns(type("Odd", (InvocationPart,), members)())
+
+
+ODD: list[Callable[..., Any]] = [
     _raises,
-    lambda *_: 7,
-    lambda *_: type("Odd", (InvocationPart,), {"needs_layer": "yes"})(),
-    lambda *_: type("Odd", (InvocationPart,), {"needs_layer": property(_raises)})(),
-    lambda *_: type("Odd", (InvocationPart,), {"tools": lambda _: None})(),
-    lambda *_: type("Odd", (InvocationPart,), {"tools": lambda _: [7]})(),
-    lambda *_: type("Odd", (InvocationPart,), {"of_turn": _raises})(),
+    _returns(7),
+    _odd(needs_layer="yes"),
+    _odd(needs_layer=property(_raises)),
+    _odd(tools=_returns(None)),
+    _odd(tools=_returns([7])),
+    _odd(of_turn=_raises),
 ]
 
 
@@ -132,14 +144,14 @@ async def test_words_of_a_part_that_are_no_text_end_the_run(place: Place, words:
     async def before_end(_: InvocationPart) -> Any:
         return words
 
-    with with_guest(lambda *_: type("Odd", (InvocationPart,), {"before_end": before_end})()):
+    with with_guest(_odd(before_end=before_end)):
         place.worker("main", scripted("Done."))
         assert "the extension 'guest' failed: TypeError" in (await place.outcome("main"))[1]
         place.started.clear()
 
 
 async def test_an_extension_that_looks_no_turn_up_has_no_say_in_it(place: Place) -> None:
-    with with_guest(lambda *_: type("Tells", (InvocationPart,), {"of_turn": lambda _: {"a": 1}})()):
+    with with_guest(_odd(of_turn=_returns({"a": 1}))):
         place.worker("main", scripted("Done."))
         assert (await place.outcome("main"))[0] == "Done."
         place.started.clear()

@@ -136,8 +136,9 @@ class Parts:
         for name, part in self._parts.items() if key else ():
             with _explained(name):
                 told = await part.advice(key)
-                if not isinstance(told.known, KnownStep | None):
-                    raise TypeError(f"its advice knows {type(told.known).__name__}")
+                known: Any = told.known
+                if not isinstance(known, KnownStep | None):
+                    raise TypeError(f"its advice knows {type(known).__name__}")
                 if told.known is not None:
                     return told
                 found = Advice(asks=found.asks or told.asks, doubtful=found.doubtful or told.doubtful)
@@ -228,8 +229,9 @@ def _made(
         with _explained(name):
             maker = load()
             part = None if maker is None else maker(invocation, host(name))
-            if part is not None and not isinstance(part.needs_layer, bool):
-                raise TypeError(f"its part says {part.needs_layer!r} of layers")
+            needs_layer: Any = part is not None and part.needs_layer
+            if not isinstance(needs_layer, bool):
+                raise TypeError(f"its part says {needs_layer!r} of layers")
             return part
     except EffectFailed as error:
         return _BrokenPart(error)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.state import NOBODY_IN_TIME, waits_of
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages.approvals import Approval, Decision, DeskState
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, DeskState
 from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, withdrawn, write
 
 SOON = LATER + timedelta(seconds=4)
@@ -297,6 +297,6 @@ def test_a_held_decision_without_a_name_can_be_taken_back_and_not_replaced() -> 
 def test_a_held_decision_is_not_replaced_after_the_deadline_of_its_question() -> None:
     state = held(write(deadline=SOON))
     with pytest.raises(DecisionRefused, match="the time for another decision is over, it can only be taken back"):
-        desk.with_decision(state, Decision(decision="reject", id="a1", by="ada"), door="signal", now=SOON)
+        desk.with_decision(state, Decision(decision=DecisionKind.REJECT, id="a1", by="ada"), door="signal", now=SOON)
     back, (answered,) = desk.at_time(undone(state, at=SOON), now=SOON)
     assert (holding(back), answered.verdict is not None and answered.verdict.by) == ([], NOBODY_IN_TIME)
