@@ -17,6 +17,7 @@ from llm_do_temporal.errors import (
     BlobsUnreachable,
     DefinitionError,
     EffectFailed,
+    ExtensionNeeded,
     LlmDoError,
     SandboxRefusal,
     error_classes,
@@ -35,7 +36,9 @@ def failed(error: BaseException) -> ApplicationError:
 
 
 @pytest.mark.parametrize(
-    "cls", [cls for cls in error_classes().values() if cls is not BlobsUnreachable], ids=lambda cls: cls.__name__
+    "cls",
+    [cls for cls in error_classes().values() if cls not in {BlobsUnreachable, ExtensionNeeded}],
+    ids=lambda cls: cls.__name__,
 )
 def test_an_error_of_ours_is_final_and_carries_all_it_knows(cls: type[LlmDoError]) -> None:
     failure = failed(cls("what happened", next_step="what to do"))
@@ -48,6 +51,12 @@ def test_a_blob_store_that_does_not_answer_is_tried_again_and_not_named() -> Non
     failure = failed(BlobsUnreachable("the blob store 's3://bucket' does not answer", next_step="Look at s3://bucket"))
     assert (failure.type, failure.non_retryable, failure.details) == ("BlobsUnreachable", False, ())
     assert "bucket" not in failure.message
+
+
+def test_a_missing_extension_is_left_to_another_service() -> None:
+    failure = failed(ExtensionNeeded("a review of changes needs the extension 'review'"))
+    assert (failure.type, failure.non_retryable) == ("MissingExtension", False)
+    assert failure.message == "a review of changes needs the extension 'review'"
 
 
 def test_the_message_is_whole_and_the_cause_stays_behind() -> None:
