@@ -94,6 +94,7 @@ async def every_page(server: RunServer, wanted: RunFilter) -> list[list[str]]:
         page = shown.following
 
 
+@pytest.mark.extension("evaluations")
 async def test_the_server_alone_judges_what_it_can() -> None:
     server = await server_with(60)
     wanted = RunFilter(state="completed", worker="boss", since="2026-01-02", until="2026-01-03", begins="run-")
