@@ -25,6 +25,8 @@ from llm_do_temporal.errors import ExtensionNeeded, UsageError
 
 GROUP = "llm_do_temporal.extensions"
 """Name of the package with the capabilities that come along, and of the entry point group of all others."""
+IN_SERVICE = "in this worker service"
+"""Words for the place in which an extension is missing, where a worker service needs it; see `needs`."""
 
 
 class CommandGroup(StrEnum):
@@ -401,10 +403,10 @@ def in_runs() -> dict[str, int]:
     return {one.name: one.version for one in installed() if getattr(type(one), hook) is not getattr(Extension, hook)}
 
 
-def needs(name: str, what: str) -> None:
-    """Raise ExtensionNeeded where the capability that `what` is part of is not installed."""
-    if name not in {one.name for one in installed()}:
-        raise ExtensionNeeded(f"{what} needs the extension '{name}', which is not installed here")
+def needs(name: str, what: str, *, where: str = "here") -> None:
+    """Raise ExtensionNeeded where the capability that `what` is part of is not installed; `where` names this place."""
+    if all(one.name != name for one in installed()):
+        raise ExtensionNeeded(f"{what} needs the extension '{name}', which is not installed {where}")
 
 
 def added_names(owner: str) -> dict[str, str]:

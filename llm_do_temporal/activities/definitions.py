@@ -10,11 +10,11 @@ from typing import Any
 
 from temporalio import activity
 
-from llm_do_temporal.activities.runtime.failures import load_errors, missing_extension
+from llm_do_temporal.activities.runtime.failures import load_errors
 from llm_do_temporal.definitions.registry.registry import Registry, build_input, load_started
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import IN_SERVICE, installed, needs
 from llm_do_temporal.messages.activities import LOAD_RUN, LOAD_WORKER
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
@@ -106,8 +106,8 @@ class DefinitionActivities:
             load = RunLoad(lambda: self._loaded(workshop, start), lambda: self._settings(workshop, start))
             for name, part in start.parts.items():
                 if name not in self._loaders:
-                    raise missing_extension(name, "this run")
-                if (loaded := self._loaders[name](start, part, load)) is not None:
+                    needs(name, "this run", where=IN_SERVICE)
+                elif (loaded := self._loaders[name](start, part, load)) is not None:
                     return _set_up(loaded, start)
             return _set_up(load.all(), start)
 

@@ -203,7 +203,7 @@ def build_worker(
     definitions = DefinitionActivities(
         workshop, blobs, search_attributes=search_attributes, queues=queues, note=chosen.note, loaders=loaders
     )
-    files = file_activities(workshop, blobs, client, definitions, chosen.isolation)
+    files = file_activities(host, definitions)
     by_role = activities_by_role(ConversationActivities(turns.conversations), files, has_files="files" in chosen.only)
     blocks = blocks_of(client)
     interceptors: list[Interceptor] = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks)]
@@ -288,20 +288,14 @@ def _tuner(settings: ServiceSettings) -> WorkerTuner:
     )
 
 
-def file_activities(
-    workshop: Path,
-    blobs: BlobStore,
-    client: Client,
-    definitions: DefinitionActivities,
-    isolation: Isolation,
-) -> list[Callable[..., Any]]:
+def file_activities(host: ServiceHost, definitions: DefinitionActivities) -> list[Callable[..., Any]]:
     """Return the activities that need the files of the workshop, those of `FILE_ACTIVITIES`."""
+    workshop, blobs, client = host.workshop, host.blobs, host.client
     files = FileActivities(workshop, blobs)
-    shell = ShellActivities(workshop, blobs, isolation=isolation)
+    shell = ShellActivities(workshop, blobs, isolation=host.isolation)
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop, blobs)
     external = ExternalActivities(workshop, client)
-    host = ServiceHost(workshop, blobs, client, isolation)
     return [
         definitions.load_run,
         definitions.load_worker,

@@ -14,13 +14,13 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.service.build import build_replayer
 from tests.support.dialects.server import Providers
-from tests.support.runs.fixtures import awaited_updates, place, point_at, server
+from tests.support.runs.fixtures import awaited_updates, place, point_at, server, typed
 from tests.support.runs.place import Place, served
 from tests.support.runs.vault import NEW_KEY, OLD_KEY, Vault
 from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.session import HASTY, is_given, session_server
 
-__all__ = ["awaited_updates", "place", "point_at", "server"]
+__all__ = ["awaited_updates", "place", "point_at", "server", "typed"]
 
 trust_nobody()
 

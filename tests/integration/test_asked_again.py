@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import person
 from tests.support.runs.delegation import delegation_to
+from tests.support.runs.fixtures import Typed
 from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 
 CHANGED = "'/a.txt' has changed since it was shown; a1 was approved, and its call was not carried out"
-Typed = Callable[..., Awaitable[tuple[int, str, str]]]
-
-
-@pytest.fixture
-def typed(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Types a command; returns its exit code, stdout and stderr."""
-    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
-        monkeypatch.setenv(name, value)
-
-    async def run(*words: str) -> tuple[int, str, str]:
-        code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
-        out, said = capsys.readouterr()
-        return code, out, said
-
-    return run
 
 
 @pytest.mark.extension("export")

@@ -49,9 +49,9 @@ from llm_do_temporal.activities.models.requests import prepared, with_asked, wit
 from llm_do_temporal.activities.models.streams import Asked, ask, has_end
 from llm_do_temporal.activities.models.usage import counted, marked, priced
 from llm_do_temporal.activities.models.written_text import refuse_written_calls, with_result, with_thoughts
-from llm_do_temporal.activities.runtime.failures import as_failure, missing_extension
+from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import IN_SERVICE, needs
 from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import (
     CONVERSATION_SETTING,
@@ -242,14 +242,13 @@ class TurnModel(WrapperModel):
     async def _known(self, part: ConversationPart, key: str) -> ModelResponse | None:
         """Return the answer that a capability knows of the turn with this key; None: the model is asked.
 
-        Raises ApplicationError where the capability is not installed here.
+        Raises ExtensionNeeded.
         """
         for name, told in part.parts.items():
             known = self._store.known.get(name)
-            if known is None and name in {one.name for one in installed()}:
-                continue
             if known is None:
-                raise missing_extension(name, "this turn")
+                needs(name, "this turn", where=IN_SERVICE)
+                continue
             answer = await known(told, key)
             if answer is not None:
                 return answer

@@ -86,12 +86,6 @@ def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> A
     )
 
 
-def missing_extension(name: str, what: str) -> ApplicationError:
-    """Return the failure of an attempt by a service that lacks the extension; it is tried again, by another service."""
-    words = f"{what} needs the extension '{name}', which is not installed in this worker service"
-    return ApplicationError(words, type=MISSING_EXTENSION)
-
-
 def stand_in(missing: ActivityRef[Any, Any]) -> Callable[..., Any]:
     """Return an activity with the name of the missing one, which fails with FILES_ELSEWHERE.
 

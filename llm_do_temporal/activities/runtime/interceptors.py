@@ -32,10 +32,10 @@ from temporalio.worker import (
 )
 
 from llm_do_temporal.activities.runtime.blocks import Blocks
-from llm_do_temporal.activities.runtime.failures import missing_extension
+from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.extension import activity_refs, installed
+from llm_do_temporal.extension import IN_SERVICE, activity_refs, needs
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, RECORD_AT_DESK, REQUEST_MODEL
 from llm_do_temporal.messages.base import EXTENSION_HEADER, NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.conversation import BatchedTurn
@@ -104,8 +104,9 @@ def check_extensions(headers: Mapping[str, Payload]) -> None:
     """Raise ApplicationError where one of the headers is for an extension that is not installed here."""
     for header in headers:
         name = header.removeprefix(EXTENSION_HEADER)
-        if name != header and name not in {one.name for one in installed()}:
-            raise missing_extension(name, "this activity")
+        if name != header:
+            with user_errors():
+                needs(name, "this activity", where=IN_SERVICE)
 
 
 class HeartbeatInterceptor(Interceptor):

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Literal
+from functools import cache, partial
+from typing import Any, Literal, Never
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.errors import EffectFailed, LlmDoError
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import Extension, installed
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import DelegateTool
@@ -214,21 +214,31 @@ PartMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 
 
 @cache
-def part_makers() -> Mapping[str, tuple[int, Callable[[], PartMaker | None]]]:
-    """Return the version of each installed extension, and a function that returns what makes its part, by name."""
-    return {one.name: (one.version, one.invocation_part) for one in installed()}
+def part_makers() -> Mapping[str, tuple[int, PartMaker]]:
+    """Return version and maker of each installed extension, by name; what they need is loaded once."""
+    return {one.name: (one.version, _maker_of(one)) for one in installed()}
 
 
-def _made(
-    name: str,
-    load: Callable[[], PartMaker | None],
-    invocation: InvokeWorkerInput,
-    host: Callable[[str], PartHost],
-) -> InvocationPart | None:
+def _maker_of(extension: Extension) -> PartMaker:
+    """Return what makes the part of an extension; an error in asking for it is that of each part."""
+    try:
+        return extension.invocation_part() or _no_part
+    except Exception as error:
+        return partial(_raise, error)
+
+
+def _no_part(_invocation: InvokeWorkerInput, _host: PartHost) -> None:
+    return None
+
+
+def _raise(error: Exception, _invocation: InvokeWorkerInput, _host: PartHost) -> Never:
+    raise error
+
+
+def _made(name: str, make: PartMaker, invocation: InvokeWorkerInput, host: PartHost) -> InvocationPart | None:
     try:
         with _explained(name):
-            maker = load()
-            part = None if maker is None else maker(invocation, host(name))
+            part = make(invocation, host)
             needs_layer: Any = part is not None and part.needs_layer
             if not isinstance(needs_layer, bool):
                 raise TypeError(f"its part says {needs_layer!r} of layers")
@@ -244,14 +254,14 @@ def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> 
     """
     parts: dict[str, InvocationPart] = {}
     for name, version in invocation.settings.extensions.items():
-        here, load = part_makers().get(name, (None, None))
-        if load is None or here != version:
+        here, make = part_makers().get(name, (None, None))
+        if make is None or here != version:
             has = "is not installed" if here is None else f"has version {here}"
             raise MissingExtension(
                 f"run '{invocation.run}' was begun with version {version} of the extension '{name}', which {has} in "
                 "this worker service; it goes on where a service has it"
             )
-        part = _made(name, load, invocation, host)
+        part = _made(name, make, invocation, host(name))
         if part is not None:
             parts[name] = part
     return Parts(parts)

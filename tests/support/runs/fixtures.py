@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
+from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client import connections
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Script
@@ -55,3 +57,20 @@ def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeProv
     yield point
     for provider in started:
         provider.close()
+
+
+Typed = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+def typed(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Types a command; returns its exit code, stdout and stderr."""
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+
+    async def run(*words: str) -> tuple[int, str, str]:
+        code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
+        out, said = capsys.readouterr()
+        return code, out, said
+
+    return run

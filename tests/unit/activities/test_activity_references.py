@@ -17,7 +17,7 @@ from llm_do_temporal.extension import activity_refs
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import Isolation
-from llm_do_temporal.service.build import activities_by_role, file_activities
+from llm_do_temporal.service.build import ServiceHost, activities_by_role, file_activities
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.invocation.agent import AGENT
 
@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> list[Callable[..., Any]]:
     client: Any = None
     blobs = workshop_blobs(tmp_path)
     definitions = DefinitionActivities(tmp_path, blobs, search_attributes=False, queues=Queues())
-    return file_activities(tmp_path, blobs, client, definitions, Isolation.PREFERRED)
+    return file_activities(ServiceHost(tmp_path, blobs, client, Isolation.PREFERRED), definitions)
 
 
 @pytest.fixture

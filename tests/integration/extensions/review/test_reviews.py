@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
-from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.extensions.review.messages import shown_review
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.review.questions import digest
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.fixtures import Typed
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 
 REVIEWED: dict[str, Any] = {"toolsets": FILESYSTEM, "review": "changes"}
-Typed = Callable[..., Awaitable[tuple[int, str, str]]]
-
-
-@pytest.fixture
-def typed(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Types a command; returns its exit code, stdout and stderr."""
-    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
-        monkeypatch.setenv(name, value)
-
-    async def run(*words: str) -> tuple[int, str, str]:
-        code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
-        out, said = capsys.readouterr()
-        return code, out, said
-
-    return run
 
 
 def last_words(messages: list[ModelMessage]) -> str:
