@@ -19,9 +19,11 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from llm_do_temporal.errors import ExtensionNeeded, UsageError
+from llm_do_temporal.errors import ExtensionNeeded, LlmDoError, UsageError
+
+T = TypeVar("T")
 
 GROUP = "llm_do_temporal.extensions"
 """Name of the package with the capabilities that come along, and of the entry point group of all others."""
@@ -387,14 +389,38 @@ def installed() -> tuple[Extension, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def answers(hook: Callable[[Extension], T]) -> dict[str, T]:
+    """Return what a hook of each capability returns, by the names of these.
+
+    Raises UsageError, with the name of the capability, for any error but those that are for people already.
+    """
+    found: dict[str, T] = {}
+    for one in installed():
+        try:
+            found[one.name] = hook(one)
+        except LlmDoError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"the extension '{one.name}' cannot say what it adds: {type(error).__name__}: {error}",
+                next_step="Correct its package, or uninstall it.",
+            ) from error
+    return found
+
+
+def added(hook: Callable[[Extension], Iterable[T]]) -> list[T]:
+    """Return all that a hook of the capabilities adds, in the order of their names. Raises like `answers`."""
+    return [one for some in answers(lambda extension: tuple(hook(extension))).values() for one in some]
+
+
 def activity_refs() -> tuple[Any, ...]:
     """Return the ActivityRef of each activity of all capabilities."""
-    return tuple(ref for extension in installed() for ref in extension.activity_refs())
+    return tuple(added(lambda one: one.activity_refs()))
 
 
 def service_settings() -> tuple[str, ...]:
     """Return the names of the settings of the worker service that all capabilities add."""
-    return tuple(name for extension in installed() for name in extension.service_settings())
+    return tuple(added(lambda one: one.service_settings()))
 
 
 def in_runs() -> dict[str, int]:
@@ -411,13 +437,13 @@ def needs(name: str, what: str, *, where: str = "here") -> None:
 
 def added_names(owner: str) -> dict[str, str]:
     """Return the names that capabilities add to a public module or class, with the modules that define them."""
-    return {name: home for one in installed() for name, home in one.public_names().get(owner, {}).items()}
+    return dict(added(lambda one: one.public_names().get(owner, {}).items()))
 
 
 @cache
 def commit_activities() -> frozenset[str]:
     """Return the names of all activities that make the changes of layers for real."""
-    return frozenset(name for extension in installed() for name in extension.commit_activities())
+    return frozenset(added(lambda one: one.commit_activities()))
 
 
 def view_of(request: Any) -> QuestionView | None:
@@ -434,8 +460,7 @@ def view_of_tool(tool: str) -> QuestionView | None:
 
 @cache
 def _views() -> dict[str, QuestionView]:
-    found = {one.name: one.question_view() for one in installed()}
-    return {name: view for name, view in found.items() if view is not None}
+    return {name: view for name, view in answers(lambda one: one.question_view()).items() if view is not None}
 
 
 class Extensible:
@@ -452,12 +477,12 @@ class Extensible:
 
 def run_starters() -> list[RunStarter]:
     """Return the workflow types of all capabilities that start runs."""
-    return [one for extension in installed() for one in extension.run_starters()]
+    return added(lambda one: one.run_starters())
 
 
 def definition_files() -> list[DefinitionFiles]:
     """Return the kinds of definition files of all capabilities."""
-    return [one for extension in installed() for one in extension.definition_files()]
+    return added(lambda one: one.definition_files())
 
 
 def _own() -> Iterator[Extension]:
@@ -467,7 +492,7 @@ def _own() -> Iterator[Extension]:
 
 def _loaded(entry: EntryPoint) -> Extension:
     package = entry.dist.name if entry.dist is not None else entry.value
-    next_step = f"Mend the package '{package}', or uninstall it."
+    next_step = f"Correct the package '{package}', or uninstall it."
     try:
         extension = entry.load()
     except Exception as error:

@@ -28,7 +28,7 @@ from llm_do_temporal.client.connections import Connection, connect, connect_embe
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import added
 from llm_do_temporal.service.build import build_worker, register_search_attributes
 from llm_do_temporal.signals import leave_to_forks, leave_when_told, outlive_others
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
@@ -163,11 +163,7 @@ def _run_note(*, embedded: bool) -> RunNote:
 def _nexus_handlers(client: Client, workshop: Path, settings: Settings, *, sets_attributes: bool) -> tuple[object, ...]:
     """Return the handlers of Nexus services that capabilities add."""
     queue, given = settings.task_queue, settings.added
-    return tuple(
-        handler
-        for one in installed()
-        for handler in one.nexus_handlers(client, workshop, queue, given, sets_attributes=sets_attributes)
-    )
+    return tuple(added(lambda one: one.nexus_handlers(client, workshop, queue, given, sets_attributes=sets_attributes)))
 
 
 async def _connected(arguments: argparse.Namespace) -> Client:

@@ -5,7 +5,6 @@ Owns the list of commands. Each is a function of a module in `commands`; `comple
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Literal
 
@@ -26,7 +25,7 @@ from llm_do_temporal.cli.commands.watch import result, watch
 from llm_do_temporal.cli.commands.workshop import init
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.extension import Command, CommandGroup, Extension, installed
+from llm_do_temporal.extension import Command, CommandGroup, answers
 
 app = App(
     name=PROGRAM,
@@ -149,25 +148,15 @@ def all_commands() -> dict[str, Command]:
     Raises UsageError for two with one name, and for an extension that cannot be loaded.
     """
     commands = {command.name: command for command in _COMMANDS}
-    for extension in installed():
-        for command in _commands_of(extension):
+    for name, added in answers(lambda one: tuple(one.commands())).items():
+        for command in added:
             if command.name in commands:
                 raise UsageError(
-                    f"extension '{extension.name}' has a command '{command.name}', which there is already",
+                    f"extension '{name}' has a command '{command.name}', which there is already",
                     next_step="Uninstall its package.",
                 )
             commands[command.name] = command
     return commands
-
-
-def _commands_of(extension: Extension) -> Sequence[Command]:
-    try:
-        return extension.commands()
-    except Exception as error:
-        raise UsageError(
-            f"the commands of extension '{extension.name}' cannot be loaded: {type(error).__name__}: {error}",
-            next_step="Mend its package, or uninstall it.",
-        ) from error
 
 
 COMMANDS = all_commands()

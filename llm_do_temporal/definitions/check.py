@@ -27,8 +27,8 @@ from llm_do_temporal.definitions.workers.places import (
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, is_known_model, model_aliases, parse_workshop
 from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, label_of, problem_of
-from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
-from llm_do_temporal.extension import definition_files
+from llm_do_temporal.errors import DefinitionError, ExtensionNeeded, ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.extension import definition_files, needs
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.delegation import is_name
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
@@ -55,6 +55,7 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
     problems += [*workshop_models(workshop, document), *missing]
     problems += play_problems(workshop, document, everybody, run_python=run_python)
     problems += [*_rule_problems(workshop, document, everybody, open_ended), *_example_problems(workshop, document)]
+    problems += _extension_problems(workshop, document, everybody)
     for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed, run_python=run_python)[2]]
         problems += [*input_of(parsed)[1], *load_python_tools(parsed)[1]] if run_python else []
@@ -140,6 +141,18 @@ def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
         check_defining(parsed.place)
     except DefinitionError as error:
         yield problem_of(error, file=parsed.place.label)
+
+
+def _extension_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
+    """Yield a problem for each file whose changes are to be reviewed, where the extension for that is missing."""
+    try:
+        needs("review", "`review`")
+    except ExtensionNeeded as error:
+        if workshop.config.review is not None:
+            yield Problem(WORKSHOP_FILE, document.line_of(("review",)), str(error))
+        for parsed in workers:
+            if parsed.definition.review is not None:
+                yield parsed.problem_at(("review",), str(error))
 
 
 def _rule_problems(

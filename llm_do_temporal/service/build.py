@@ -48,7 +48,7 @@ from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
-from llm_do_temporal.extension import activity_refs, installed
+from llm_do_temporal.extension import activity_refs, added, answers
 from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, Polled, Queues, Role, polled_queues
@@ -195,11 +195,11 @@ def build_worker(
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client, blobs = _with_blobs(client, workshop)
     host = ServiceHost(workshop, blobs, client, chosen.isolation)
-    known = {one.name: look for one in installed() if (look := one.known_turn(host)) is not None}
+    known = {name: one for name, one in answers(lambda one: one.known_turn(host)).items() if one is not None}
     turns = TurnStore(blobs, known, chosen.batch_times, workshop)
     agent = AgentPlugin(build_agent(turns))
     queues = Queues(models=tuple(providers), files=separate_files)
-    loaders = {one.name: load for one in installed() if (load := one.run_loader(host)) is not None}
+    loaders = {name: one for name, one in answers(lambda one: one.run_loader(host)).items() if one is not None}
     definitions = DefinitionActivities(
         workshop, blobs, search_attributes=search_attributes, queues=queues, note=chosen.note, loaders=loaders
     )
@@ -207,7 +207,7 @@ def build_worker(
     by_role = activities_by_role(ConversationActivities(turns.conversations), files, has_files="files" in chosen.only)
     blocks = blocks_of(client)
     interceptors: list[Interceptor] = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks)]
-    interceptors += [one for extension in installed() for one in extension.interceptors(host)]
+    interceptors += added(lambda one: one.interceptors(host))
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     workers = Workers(
         polled,
@@ -248,7 +248,7 @@ def _workflows() -> list[type]:
     """Return all workflow classes, those of capabilities behind those of the product, and load all that they use."""
     part_makers()
     own: list[type] = [LlmDoRun, LlmDoWorker]
-    return own + [one for extension in installed() for one in extension.workflows()]
+    return own + added(lambda one: one.workflows())
 
 
 def _with_blobs(client: Client, workshop: Path) -> tuple[Client, BlobStore]:
@@ -320,7 +320,7 @@ def file_activities(host: ServiceHost, definitions: DefinitionActivities) -> lis
         external.list_external_tools,
         external.external_capabilities,
         external.call_external_tool,
-        *(one for extension in installed() for one in extension.activities(host)),
+        *added(lambda one: one.activities(host)),
     ]
 
 

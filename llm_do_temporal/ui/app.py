@@ -10,12 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import added, installed
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.ui.content.urls import place_words
 from llm_do_temporal.ui.guard import RequestGuard, answer_headers
@@ -37,7 +37,11 @@ _PAGES = (inbox, groups, approval, attachments, runs, run, start)
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     """Return the page for the runs of one server. Handlers find both arguments in `request.app.state`."""
     app = Starlette(
-        routes=[*_static_files(), *(route for page in _PAGES for route in page.routes), *_routes_of_extensions()],
+        routes=[
+            *_static_files(),
+            *(route for page in _PAGES for route in page.routes),
+            *added(lambda one: one.routes()),
+        ],
         middleware=[Middleware(RequestGuard, settings=settings)],
         exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},
     )
@@ -55,11 +59,6 @@ def _static_files() -> Iterator[Mount]:
         if folder is not None:
             yield Mount(f"/static/{extension.name}", StaticFiles(directory=folder))
     yield Mount("/static", StaticFiles(directory=_STATIC))
-
-
-def _routes_of_extensions() -> Iterator[BaseRoute]:
-    for extension in installed():
-        yield from extension.routes()
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -79,7 +79,7 @@ def test_the_page_of_an_extension_is_one_of_the_web_page(shop: Desk, tmp_path: P
         (
             CODE.replace("        return (", "        import no_such_module\n        return ("),
             "",
-            "the commands of extension 'words' cannot be loaded: ModuleNotFoundError",
+            "the extension 'words' cannot say what it adds: ModuleNotFoundError",
         ),
         (CODE, "other = llm_do_words:EXTENSION", "extension 'other' names no Extension with that name"),
         (CODE.replace('"words", words', '"start", words'), "", "has a command 'start', which there is already"),

@@ -39,7 +39,7 @@ from llm_do_temporal.doors.principal import TokenFile
 from llm_do_temporal.doors.service import MAX_WAIT_SECONDS, MOST_SEEN, DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, RunsQuery, Start, Worker
 from llm_do_temporal.doors.views import BatchItems, RunTree, TranscriptPart
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import added
 from llm_do_temporal.request_bodies import limited
 
 MAX_BODY_BYTES = 64 << 20
@@ -221,7 +221,7 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         responses=problem_responses(400, 401, 403, 404, 413, 422, 424, 503),
     )
     app.state.service, app.state.tokens = service, tokens
-    for router in (runs, questions, *(one for extension in installed() for one in extension.routers())):
+    for router in (runs, questions, *added(lambda one: one.routers())):
         app.include_router(router)
     app.add_route(f"{PREFIX}/docs", _reference, methods=["GET"], include_in_schema=False)
     add_handlers(app)

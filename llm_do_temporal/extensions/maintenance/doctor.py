@@ -33,7 +33,7 @@ from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.models import needed_variables
 from llm_do_temporal.definitions.workshop import Workshop, own_queues, page_address, parse_workshop
 from llm_do_temporal.errors import ConnectionFailed, DefinitionError, LlmDoError, UsageError
-from llm_do_temporal.extension import Finding, installed
+from llm_do_temporal.extension import Finding, added
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.queues import ROLES, polled_queues
@@ -211,8 +211,7 @@ def _of_workshop(folder: Path) -> Iterator[Finding]:
     else:
         yield Finding("workshop", "ok", str(folder))
     yield _disk(folder)
-    for extension in installed():
-        yield from extension.examine(folder)
+    yield from added(lambda one: one.examine(folder))
     workshop = parse_workshop(folder)[0]
     yield from _variables(workshop)
     yield _isolation(workshop)

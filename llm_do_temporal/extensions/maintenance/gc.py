@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
-from llm_do_temporal.extension import installed, run_starters
+from llm_do_temporal.extension import added, run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
@@ -149,7 +149,7 @@ async def discard_leftovers(client: Client, workshop: Path, *, older_than: timed
     With `dry_run`, only count them. Raises ConnectionFailed; nothing has been removed then.
     """
     before = time.time() - older_than.total_seconds()
-    left = [one for extension in installed() for one in extension.leftovers(workshop, before).values()]
+    left = added(lambda one: one.leftovers(workshop, before).values())
     if not left:
         return 0
     try:

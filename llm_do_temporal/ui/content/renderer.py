@@ -35,7 +35,7 @@ from llm_do_temporal.client.question_document import (
     source_words,
     tells_more,
 )
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import added, answers, installed
 from llm_do_temporal.redaction import hidden_characters as names
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.questions import answered
@@ -166,7 +166,7 @@ def _csrf_field(context: Context) -> Markup:
 
 def address_of(subject: str, *names: str) -> str | None:
     """Return the address of the page of an extension about what the names mean; None where no extension has one."""
-    found = (extension.addresses().get(subject) for extension in installed())
+    found = answers(lambda one: one.addresses().get(subject)).values()
     return next((address(*names) for address in found if address is not None), None)
 
 
@@ -213,8 +213,7 @@ def _make_environment() -> Environment:
         environment.globals[function.__name__] = cast("Any", function)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)
     environment.globals["linked"] = cast("Any", _linked)
-    navigation = [entry for extension in installed() for entry in extension.navigation()]
-    environment.globals["navigation"] = cast("Any", navigation)
+    environment.globals["navigation"] = cast("Any", added(lambda one: one.navigation()))
     return environment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from llm_do_temporal.extension import installed
+from llm_do_temporal.extension import added
 
 _PLACES = (
     (("runs", "approvals"), "a request for approval"),
@@ -18,7 +18,7 @@ _PLACES = (
 def place_words(path: str) -> str:
     """Return words for what an address of this page leads to; empty where they would not help."""
     parts = path.strip("/").split("/")
-    pages = ((entry.path.strip("/"), entry.place) for extension in installed() for entry in extension.navigation())
+    pages = ((entry.path.strip("/"), entry.place) for entry in added(lambda one: one.navigation()))
     places = (*_PLACES, *(((first,), words) for first, words in pages))
     return next((words for fixed, words in places if len(parts) > 1 and tuple(parts[::2][: len(fixed)]) == fixed), "")
 
