@@ -29,8 +29,8 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.activities import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.tools import ToolCallFailed
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from benchmarks.stage import Stage, stage
 from benchmarks.table import Row, at_most
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.extensions.review.commit import LayerCommit
+from llm_do_temporal.messages.activities import ReadFileInput
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.messages.effects import ReadFileInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Mount

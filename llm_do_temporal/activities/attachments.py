@@ -19,8 +19,10 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
-from llm_do_temporal.messages.activities import FIND_FILES, READ_INPUTS, SNAPSHOT_ATTACHMENTS
-from llm_do_temporal.messages.effects import (
+from llm_do_temporal.messages.activities import (
+    FIND_FILES,
+    READ_INPUTS,
+    SNAPSHOT_ATTACHMENTS,
     AttachedFile,
     FindFilesInput,
     FoundFiles,

@@ -15,10 +15,15 @@ from llm_do_temporal.definitions.registry.registry import Registry, build_input,
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.extension import IN_SERVICE, installed, needs
-from llm_do_temporal.messages.activities import LOAD_RUN, LOAD_WORKER
+from llm_do_temporal.messages.activities import (
+    LOAD_RUN,
+    LOAD_WORKER,
+    BuiltInput,
+    LoadedRun,
+    LoadRunInput,
+    LoadWorkerInput,
+)
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
-from llm_do_temporal.messages.delegation import BuiltInput
-from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, LoadWorkerInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree, root_tree

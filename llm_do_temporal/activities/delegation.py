@@ -25,8 +25,12 @@ from llm_do_temporal.definitions.workers.places import own_candidates
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker, template_place
 from llm_do_temporal.definitions.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
-from llm_do_temporal.messages.activities import BUILD_INPUT, CHECK_OUTPUT, DRAFT_WORKER, LOAD_TEMPLATE, SAVE_WORKER
-from llm_do_temporal.messages.delegation import (
+from llm_do_temporal.messages.activities import (
+    BUILD_INPUT,
+    CHECK_OUTPUT,
+    DRAFT_WORKER,
+    LOAD_TEMPLATE,
+    SAVE_WORKER,
     BuildInputInput,
     BuiltInput,
     CheckedOutput,

@@ -47,16 +47,20 @@ from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_
 from llm_do_temporal.definitions.tools.python_functions import bounded_value, plain_value
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, OutcomeUnknown
 from llm_do_temporal.json_schema import find_schema_problems
-from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
-from llm_do_temporal.messages.external import (
+from llm_do_temporal.messages.activities import (
+    CALL_EXTERNAL_TOOL,
+    EXTERNAL_CAPABILITIES,
+    LIST_EXTERNAL_TOOLS,
     CallExternalToolInput,
     ExternalCapabilities,
     ExternalResult,
+    ListExternalToolsInput,
+)
+from llm_do_temporal.messages.definitions import (
     ExternalTool,
     ExternalToolListing,
     ExternalTools,
     ExternalToolset,
-    ListExternalToolsInput,
     McpServer,
 )
 from llm_do_temporal.messages.sizes import MAX_DESCRIPTION_CHARS, MAX_EXTERNAL_RESULT_BYTES, MAX_LISTING_BYTES

@@ -20,7 +20,7 @@ from signal import Signals
 from typing import TextIO, cast
 
 from llm_do_temporal.activities.runtime.failures import causes_of
-from llm_do_temporal.messages.external import McpServer
+from llm_do_temporal.messages.definitions import McpServer
 from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS, MAX_LOGGED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible

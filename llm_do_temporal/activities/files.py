@@ -20,8 +20,6 @@ from llm_do_temporal.messages.activities import (
     PREVIEW_WRITE,
     READ_FILE,
     WRITE_FILE,
-)
-from llm_do_temporal.messages.effects import (
     EditFileInput,
     FileChange,
     FileListing,

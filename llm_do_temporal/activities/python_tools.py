@@ -24,8 +24,7 @@ from llm_do_temporal.definitions.tools.authors_code import PythonFile, importabl
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
 from llm_do_temporal.definitions.tools.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
-from llm_do_temporal.messages.effects import CallPythonToolInput, PythonToolResult
+from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL, CallPythonToolInput, PythonToolResult
 from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
 from llm_do_temporal.sandbox.os_errors import is_passing
 

@@ -123,7 +123,7 @@ def read_json(text: str, option: str) -> Any:
     """Return the value of an option given as JSON or as @FILE. Raises UsageError, which names the option."""
     # Imported here: most commands read no file.
     from llm_do_temporal.client.given_texts import read_given
-    from llm_do_temporal.messages.json_values import read_json as read_value
+    from llm_do_temporal.messages.base import read_json as read_value
 
     source, what = text, f"the value of {option}"
     step = f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.'

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
-from llm_do_temporal.policy.cuts import cut_words
+from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView, ViewEvent
     from llm_do_temporal.extension import RunPart
-    from llm_do_temporal.messages.batches import ItemCounts
     from llm_do_temporal.messages.budget import Saved, Usage
+    from llm_do_temporal.messages.runs import ItemCounts
 
 WAITING = 3
 """Exit code of a command that leaves because a person is needed."""

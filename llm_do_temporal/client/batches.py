@@ -23,8 +23,7 @@ from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain, read_message
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extension import installed
-from llm_do_temporal.messages.batches import Batch, BatchItem, item_path, lines_of
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput, item_path, lines_of
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER

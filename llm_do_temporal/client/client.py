@@ -53,8 +53,8 @@ from llm_do_temporal.messages.base import (
     TASK_QUEUE,
     TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
+    check_json,
 )
-from llm_do_temporal.messages.json_values import check_json
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key

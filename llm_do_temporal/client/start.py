@@ -29,10 +29,9 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.extension import installed
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.batches import Batch, InputFiles
+from llm_do_temporal.messages.activities import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.definitions import PinnedWorker, ReviewMode
-from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, InputFiles, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits

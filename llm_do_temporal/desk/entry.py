@@ -8,9 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from llm_do_temporal.messages.activities import BuiltInput, LoadedRun
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.messages.delegation import BuiltInput
-from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.runs import InvokeWorkerInput, StartRunInput
 from llm_do_temporal.policy.budget import limited_by
 from llm_do_temporal.policy.delegation import check_depth

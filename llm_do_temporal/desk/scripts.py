@@ -11,13 +11,13 @@ from datetime import datetime
 
 from llm_do_temporal.desk.votes import check_change
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
     DecisionKind,
     DeskState,
     RequestApprovalInput,
+    ScriptedAnswer,
     Verdict,
 )
 from llm_do_temporal.policy.identity import digest_of

@@ -37,9 +37,8 @@ from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, RunsPage, Start, Worker
 from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import Decision
-from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.conversation import LiveText
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.run_filter import RunFilter

@@ -28,16 +28,14 @@ from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.client.question_document import State, document_of
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.messages.base import Json, Message, Strict
-from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
+from llm_do_temporal.messages.base import Json, Message, Strict, check_json
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import ReviewMode
-from llm_do_temporal.messages.json_values import check_json
-from llm_do_temporal.messages.runs import RunResult
+from llm_do_temporal.messages.runs import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts, RunResult
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits
-from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.kinds.kind import KindGrant
+from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.run_filter import STATES
 from llm_do_temporal.redaction.configured_keys import without_keys
 

@@ -18,10 +18,9 @@ from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Failure, ResponseValue
 from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.messages.base import Json
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.cuts import CutReason, cut_reason
+from llm_do_temporal.messages.runs import ItemCounts, workflow_id_of
+from llm_do_temporal.policy.models import CutReason, cut_reason
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 

@@ -17,7 +17,7 @@ from jsonschema.exceptions import ValidationError
 
 from llm_do_temporal.json_schema.patterns import Steps, TooMuchWork, UnusableSchema
 from llm_do_temporal.json_schema.validation import Path, described, find_errors, find_problems
-from llm_do_temporal.messages.json_values import read_json
+from llm_do_temporal.messages.base import read_json
 
 _Change: TypeAlias = "tuple[Path, Any]"
 _ABSENT = object()

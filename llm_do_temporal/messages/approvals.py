@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.environment import MAX_UNDO_SECONDS
-from llm_do_temporal.messages.answers import ScriptedAnswer
 from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
@@ -27,6 +26,29 @@ from llm_do_temporal.policy.identity import (
 )
 from llm_do_temporal.policy.kinds.kind import AskedCall, GrantedKind, KindGrant
 from llm_do_temporal.policy.values import CapabilityUse
+
+
+class ScriptedAnswer(Message):
+    """Answer of the desk to the questions that it fits, of which the first that fits is taken."""
+
+    tool: str = ""
+    """Tool of the question; empty: any."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that the question is about; empty: any call."""
+    shown: str = Field(default="", exclude_if=is_empty)
+    """Digest of what the question shows, whoever asks; empty: whatever it shows."""
+    decision: Literal["approve", "reject", "modify"]
+    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
+    """Arguments in the place of the call's, for `modify`."""
+    note: str = ""
+    """Reason that the model is told, for `reject`."""
+    by: str = ""
+    """Name of the person who decided, or of the script."""
+    source: str = Field(default="", exclude_if=is_empty)
+    """Approval that it comes from, like `RUN a3`; empty: it was written for this run."""
+    left: int | None = Field(default=None, exclude_if=is_none)
+    """Number of questions that it still answers; None: any number."""
+
 
 PROGRAM = "program:"
 """Beginning of the names of programs in runs and decisions; no person's name begins so."""
@@ -150,7 +172,7 @@ class RequestApprovalInput(Message):
     extension: ExtensionQuestion | None = Field(default=None, exclude_if=is_none)
     """Subject of a question that a capability asks by itself; None: it is about a call of a tool, or a limit."""
     content_key: str = Field(default="", exclude_if=is_empty)
-    """Key of the call that it is about; see `policy.content_keys`. Empty: it has none."""
+    """Key of the call that it is about; see `policy.identity`. Empty: it has none."""
 
     @property
     def place(self) -> str:

@@ -14,8 +14,7 @@ from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.budget import Saved, Spending, Usage
-from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.external import ExternalToolListing
+from llm_do_temporal.messages.definitions import DelegateTool, ExternalToolListing
 from llm_do_temporal.messages.layers import LayerState
 
 CONVERSATION_SETTING = "llm_do_conversation"
@@ -90,7 +89,7 @@ class Reused(Message):
 
 
 class TurnKeys(Message):
-    """Content keys of a turn; see `policy.content_keys`."""
+    """Content keys of a turn; see `policy.identity`."""
 
     turn: str
     """Key of the turn: of all that the answer depends on."""

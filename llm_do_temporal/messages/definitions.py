@@ -7,11 +7,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Message, is_empty, is_false, is_none
-from llm_do_temporal.messages.external import ExternalToolset
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH, TemplateRules
 from llm_do_temporal.policy.external import PYTHON_CAPABILITIES as DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.external import ToolPolicy
 from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy, AttachmentsAs
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox
 from llm_do_temporal.policy.models import ModelSources
@@ -179,3 +179,61 @@ class RunSettings(Message):
     """Versions of the capabilities that may have a part in its invocations, by their names."""
     scripted: bool = Field(default=False, exclude_if=is_false)
     """Whether questions that no answer of a script fits are rejected."""
+
+
+class McpServer(Message):
+    """Access to an MCP server: a program to start, or an address. Secrets are names of variables."""
+
+    command: tuple[str, ...] | None = None
+    url: str | None = None
+    env: tuple[str, ...] = ()
+    headers_env: dict[str, str] = Field(default_factory=dict)
+
+
+class ExternalToolset(Message):
+    """A toolset of a worker that is a class of a Python package, or an MCP server."""
+
+    name: str
+    """Name of the toolset in the worker's file; `mcp.NAME` for a server."""
+    reference: str | None = None
+    """Class path; None for a server."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Arguments that the class is constructed with."""
+    server: McpServer | None = None
+    required: bool = Field(default=False, exclude_if=is_false)
+    """Whether the invocation fails where it cannot be used."""
+    prefix: str | None = None
+    policy: ToolPolicy = ToolPolicy()
+    tools: dict[str, ToolPolicy] = Field(default_factory=dict)
+
+
+class ExternalTool(Message):
+    """A tool as its toolset describes it."""
+
+    name: str
+    """Name of the tool in its toolset, without prefix."""
+    description: str = ""
+    parameters: dict[str, Any]
+    """JSON Schema of its arguments."""
+    asks: bool = False
+    """Whether the toolset itself wants it approved."""
+
+
+class ExternalTools(Message):
+    """The tools of one toolset."""
+
+    toolset: str
+    tools: tuple[ExternalTool, ...] = ()
+    judges_calls: bool = False
+    """Whether the toolset says for each call what capabilities it uses."""
+    warnings: tuple[str, ...] = ()
+    unusable: bool = Field(default=False, exclude_if=is_false)
+    """Whether the toolset as a whole could not be used."""
+
+
+class ExternalToolListing(Message):
+    """Result of `list_external_tools`, in the order asked. A toolset that could not be used has no tools."""
+
+    toolsets: tuple[ExternalTools, ...] = ()
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key of what was read, by which it is found again; see `policy.identity`. Empty: it has none."""

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelResponsePart, TextPart, ToolCallPart
 
 from llm_do_temporal.definitions.tools.plays import PLAY_MARK
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages.json_values import read_json
+from llm_do_temporal.messages.base import read_json
 from llm_do_temporal.offline.schema_fit import fit
 from llm_do_temporal.offline.script_model import SeenRequest, ToolResult
 

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal, UsageError
-from llm_do_temporal.messages.batches import BatchItem, InputFiles, lines_of
-from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
+from llm_do_temporal.messages.activities import ReadInputs, ReadInputsInput
+from llm_do_temporal.messages.runs import BatchItem, InputFiles, lines_of
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_LINES_BYTES, MAX_READ_ITEMS, MAX_VALUE_BYTES
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.files.encodings import NotText, given_text

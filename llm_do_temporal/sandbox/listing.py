@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
-from llm_do_temporal.messages.effects import FileEntry, FileListing, ListFilesInput
-from llm_do_temporal.messages.json_values import is_text
+from llm_do_temporal.messages.activities import FileEntry, FileListing, ListFilesInput
+from llm_do_temporal.messages.base import is_text
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all
 from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import FileOpener, FolderEntry, OpenFolder

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
-from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
+from llm_do_temporal.messages.activities import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.encodings import decoded, encoding_of, is_replaced, replaced, wrong_place
 from llm_do_temporal.policy.files.protection import Protection

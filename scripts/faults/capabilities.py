@@ -21,7 +21,7 @@ CAPABILITIES = (
     ),
     Fault(
         "forks-equal-calls-share-a-key",
-        "llm_do_temporal/policy/content_keys.py",
+        "llm_do_temporal/policy/identity.py",
         'return _key("call", by, tool, dict(args), occurrence) if by else ""',
         'return _key("call", by, tool, dict(args)) if by else ""',
         ("tests/unit/policy/test_reuse_keys.py",),

@@ -21,7 +21,13 @@ from llm_do_temporal import errors
 from llm_do_temporal.errors import error_classes
 from llm_do_temporal.extension import activity_refs, installed, run_starters
 from llm_do_temporal.messages import activities, base
-from llm_do_temporal.messages.activities import ALL_ACTIVITIES, ActivityRef
+from llm_do_temporal.messages.activities import (
+    ALL_ACTIVITIES,
+    CALL_FOR_TOOL_UPDATE,
+    ActivityRef,
+    CalledForTool,
+    CallForToolInput,
+)
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -34,7 +40,6 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.conversation import ConversationPart, LiveText
-from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.messages.runs import (
     InvocationMemo,
     InvocationResult,

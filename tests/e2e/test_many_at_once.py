@@ -15,8 +15,7 @@ from llm_do_temporal.client.open_questions import QuestionGroup, read_groups
 from llm_do_temporal.client.question_document import group_title
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
-from llm_do_temporal.messages.batches import Batch, BatchItem
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import PHONE_PIXELS, assert_accessible
 from tests.support.people.office import Office, write

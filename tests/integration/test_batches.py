@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
-from llm_do_temporal.messages.batches import Batch, BatchItem, ItemCounts, ItemResult
+from llm_do_temporal.messages.runs import Batch, BatchItem, ItemCounts, ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from llm_do_temporal.workflows.run import notifications
 from tests.support.people.signed_in import page_with, signed_in_browser

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal import WorkerRunResult, call_worker, run_worker
 from llm_do_temporal.errors import BudgetExceeded, DepthExceeded, RunAborted, RunCancelled, UsageError
-from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE
+from llm_do_temporal.messages.activities import CALL_FOR_TOOL_UPDATE
 from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, tool_results

@@ -19,7 +19,8 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities import external_answers
 from llm_do_temporal.activities.external import ExternalActivities
-from llm_do_temporal.messages.external import CallExternalToolInput, ExternalToolset, McpServer, ToolCaller
+from llm_do_temporal.messages.activities import CallExternalToolInput, ToolCaller
+from llm_do_temporal.messages.definitions import ExternalToolset, McpServer
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.tools.external import CALL_TIMEOUT
 from tests.support.runs.delegation import tool_results

@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.open_questions import read_run
-from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import Batch, BatchItem
 from llm_do_temporal.testing import scripted
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.parked import FILESYSTEM, write_call

@@ -13,9 +13,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.messages.activities import PREVIEW_COMMAND, ActivityRef
+from llm_do_temporal.messages.activities import PREVIEW_COMMAND, ActivityRef, ShellInput
 from llm_do_temporal.messages.definitions import RunSettings
-from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.errors import ApprovalRefusal
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellPolicy, ShellRule, judge_command
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap

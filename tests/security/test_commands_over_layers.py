@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.messages.effects import ShellResult
+from llm_do_temporal.messages.activities import ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import LayerUpdate, link_node
 from llm_do_temporal.sandbox.layers.overlay import PREFIX, remove_folder, remove_leftovers, scratch_folder

@@ -13,7 +13,7 @@ from pydantic_core import SchemaValidator, core_schema
 from llm_do_temporal.activities.external import MAX_WARNINGS, listing_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.json_schema import check_schema
-from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from llm_do_temporal.messages.definitions import ExternalToolset, McpServer
 from tests.support.patience import PATIENCE_SECONDS
 
 SERVER = ExternalToolset(name="e", server=McpServer(command=("x",)))

@@ -13,7 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.definitions.protection import protection_of
-from llm_do_temporal.messages.effects import WriteFileInput
+from llm_do_temporal.messages.activities import WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from tests.support.workshops.defining_files import (
     EVIL,

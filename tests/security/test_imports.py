@@ -19,7 +19,7 @@ from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.registry.registry import Registry, draft_worker
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.delegation import DraftWorkerInput
+from llm_do_temporal.messages.activities import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.runs.place import Place
 from tests.support.workshops.folders import Folder, has_run

@@ -17,7 +17,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.messages.effects import ShellInput, WriteFileInput
+from llm_do_temporal.messages.activities import ShellInput, WriteFileInput
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.storage.places import workshop_blobs
 from tests.support.people.forked_program import fork

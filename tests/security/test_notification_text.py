@@ -13,8 +13,8 @@ import pytest
 from llm_do_temporal.activities import notifications
 from llm_do_temporal.activities.notifications import notify, slack_message
 from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.messages.activities import Notification, NotifyInput
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from llm_do_temporal.redaction.inert_text import inert
 from tests.support.patience import PATIENCE_SECONDS

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities import notifications
 from llm_do_temporal.activities.notifications import notify
-from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.messages.activities import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.dripping_server import Dripping, Pieces

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.messages.effects import CommandPreview, ShellInput
+from llm_do_temporal.messages.activities import CommandPreview, ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.storage.places import workshop_blobs
 from tests.support.patience import PATIENCE_SECONDS

@@ -13,7 +13,7 @@ from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.registry.registry import Registry, load_template
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.delegation import LoadedTemplate
+from llm_do_temporal.messages.activities import LoadedTemplate
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.place import Place
 from tests.support.workshops.folders import SECRET, Folder, has_run

@@ -20,7 +20,7 @@ from llm_do_temporal.activities.commands.grounds import Ground
 from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, SeenFolders, alone, isolated, options_file
 from llm_do_temporal.sandbox.mounts import Steady
 from llm_do_temporal.sandbox.processes import Ended, ProcessSpec, run_program

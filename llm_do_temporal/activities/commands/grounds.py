@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate_all
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerUpdate

@@ -16,7 +16,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
 from llm_do_temporal.policy.identity import SeenFile, digest_of, real_place

@@ -31,8 +31,14 @@ from llm_do_temporal.errors import (
     SandboxRefusal,
     ShownDiffers,
 )
-from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
-from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.messages.activities import (
+    PREVIEW_COMMAND,
+    RUN_COMMAND,
+    CommandOutput,
+    CommandPreview,
+    ShellInput,
+    ShellResult,
+)
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Tree, locate
 from llm_do_temporal.policy.shell import Isolation, lies_in

@@ -31,8 +31,8 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, MAX_CALLS, OVERSIZED
-from llm_do_temporal.policy.cuts import CUT, cut_reason
 from llm_do_temporal.policy.files.encodings import whole_characters
+from llm_do_temporal.policy.models import CUT, cut_reason
 from llm_do_temporal.redaction.hidden_characters import cut, each_text
 
 _NOT_LETTERS = re.compile(r"[^a-z]+")

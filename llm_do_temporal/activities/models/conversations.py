@@ -46,8 +46,7 @@ from llm_do_temporal.messages.conversation import (
     Reused,
     TurnKeys,
 )
-from llm_do_temporal.policy.content_keys import said_key, turn_key
-from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.identity import digest_of, said_key, turn_key
 from llm_do_temporal.policy.models import first_kept
 from llm_do_temporal.storage.blobs import BlobStore
 

@@ -33,8 +33,8 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.failures import many_answers
-from llm_do_temporal.messages.batches import lines_of
 from llm_do_temporal.messages.conversation import BatchedTurn
+from llm_do_temporal.messages.runs import lines_of
 
 EARLIEST = timedelta(minutes=30)
 """Longest time for which a creation was under way before it was given up, and the provider's clock is behind ours."""

@@ -16,8 +16,7 @@ from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
-    from llm_do_temporal.messages.batches import Batch
-    from llm_do_temporal.messages.runs import StartRunInput
+    from llm_do_temporal.messages.runs import Batch, StartRunInput
     from llm_do_temporal.policy.files.attachments import Attachment
 
 _BATCH = Group("Many inputs", sort_key=4)
@@ -72,7 +71,7 @@ class BatchFlags:
 
     def check(self, worker: str | None, *, attached: Sequence[Path] = (), others: Sequence[Any]) -> None:
         """Raise UsageError for flags that do not go together; `others` are prompt, input and parameters."""
-        from llm_do_temporal.messages.batches import MAX_CONCURRENCY
+        from llm_do_temporal.messages.runs import MAX_CONCURRENCY
 
         self._check_spread(attached, [worker, *(one for one in others if isinstance(one, str))])
         if self.each and self.each_line is not None:
@@ -103,7 +102,7 @@ class BatchFlags:
         if not self.wanted:
             return None
         from llm_do_temporal.client.batches import items_of_files, items_of_lines, matching_files, unread_folders
-        from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, Batch
+        from llm_do_temporal.messages.runs import DEFAULT_CONCURRENCY, Batch
 
         if self.each_line is not None:
             items = items_of_lines(self.each_line)

@@ -21,9 +21,8 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.start import StartRequest
-    from llm_do_temporal.messages.batches import InputFiles
     from llm_do_temporal.messages.definitions import ReviewMode
-    from llm_do_temporal.messages.runs import StartRunInput
+    from llm_do_temporal.messages.runs import InputFiles, StartRunInput
     from llm_do_temporal.policy.approvals import Mode
     from llm_do_temporal.policy.budget import Limits
 

@@ -30,14 +30,18 @@ from llm_do_temporal.client.history.events import (
 )
 from llm_do_temporal.desk.entry import entry_invocation
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.activities import KEEP_CONVERSATION, LIST_EXTERNAL_TOOLS, LOAD_RUN, REQUEST_MODEL
+from llm_do_temporal.messages.activities import (
+    KEEP_CONVERSATION,
+    LIST_EXTERNAL_TOOLS,
+    LOAD_RUN,
+    REQUEST_MODEL,
+    LoadedRun,
+)
 from llm_do_temporal.messages.base import INVOCATION_MEMO, RUN_WORKFLOW
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import NOT_GIVEN, REUSED, TURN_KEYS, Reused
-from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.content_keys import call_key
-from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.identity import call_key, digest_of
 from llm_do_temporal.policy.models import models_of
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import (

@@ -28,7 +28,7 @@ from llm_do_temporal.client.history.events import (
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.votes import agreed_to
-from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, READ_INPUTS, RECORD_AT_DESK
+from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, READ_INPUTS, RECORD_AT_DESK, HeldNews
 from llm_do_temporal.messages.approvals import (
     Approval,
     DeliverDecisionInput,
@@ -48,7 +48,6 @@ from llm_do_temporal.messages.base import (
     REVOKE_GRANT_SIGNAL,
     WITHDRAW_APPROVALS_SIGNAL,
 )
-from llm_do_temporal.messages.effects import HeldNews
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.storage.external_storage import is_kept_outside
 

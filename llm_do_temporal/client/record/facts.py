@@ -31,16 +31,21 @@ from llm_do_temporal.client.views.items import results_of
 from llm_do_temporal.client.views.run_list import RunSummary
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extension import commit_activities
-from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
+from llm_do_temporal.messages.activities import (
+    EDIT_FILE,
+    WRITE_FILE,
+    EditFileInput,
+    FileChange,
+    HeldNews,
+    WriteFileInput,
+)
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.messages.batches import BatchItem, ItemResult
-from llm_do_temporal.messages.effects import EditFileInput, FileChange, HeldNews, WriteFileInput
 from llm_do_temporal.messages.layers import CommittedChanges
-from llm_do_temporal.messages.runs import first_line, task_words, workflow_id_of
-from llm_do_temporal.policy.cuts import cut_reason, cut_words
+from llm_do_temporal.messages.runs import BatchItem, ItemResult, first_line, task_words, workflow_id_of
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import WORKSHOP, Place, check_readable
+from llm_do_temporal.policy.models import cut_reason, cut_words
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 

@@ -13,9 +13,9 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.events import ending, read_start
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import BatchItem, ItemCounts, ItemResult, item_of, item_path
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.cuts import cut_reason
+from llm_do_temporal.messages.runs import BatchItem, ItemCounts, ItemResult, item_of, item_path
+from llm_do_temporal.policy.models import cut_reason
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView

@@ -43,8 +43,7 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, s
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.extension import RunPart, run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW, SCHEDULE_ATTRIBUTE, WORKER_ATTRIBUTE
-from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, listed_worker
+from llm_do_temporal.messages.runs import ItemCounts, PendingApprovalMemo, RunMemo, listed_worker
 from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25

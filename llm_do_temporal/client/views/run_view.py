@@ -47,11 +47,10 @@ from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.extension import commit_activities
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.layers import CommittedChanges
-from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.messages.runs import ItemCounts, PendingApprovalMemo
 from llm_do_temporal.policy.models import read_serving_id
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside

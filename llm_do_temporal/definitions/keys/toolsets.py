@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from llm_do_temporal.messages.base import Strict
-from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from llm_do_temporal.messages.definitions import ExternalToolset, McpServer
 from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.delegation import TemplateRules
 from llm_do_temporal.policy.external import PYTHON_CAPABILITIES as DEFAULT_CAPABILITIES

@@ -64,8 +64,8 @@ from llm_do_temporal.definitions.yaml.documents import (
 )
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
 from llm_do_temporal.extension import needs
+from llm_do_temporal.messages.activities import BuiltInput, CheckedOutput, DraftWorkerInput, LoadedTemplate, WorkerDraft
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, DelegationToolset, PinnedWorker
-from llm_do_temporal.messages.delegation import BuiltInput, CheckedOutput, DraftWorkerInput, LoadedTemplate, WorkerDraft
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.delegation import (
     PACKAGE,

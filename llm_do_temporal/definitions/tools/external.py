@@ -18,7 +18,7 @@ from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.workshop import Workshop
 from llm_do_temporal.definitions.yaml.documents import KeyPath, Problem, did_you_mean
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages.external import ExternalToolset
+from llm_do_temporal.messages.definitions import ExternalToolset
 
 MCP_STEP = "Install it where the worker service runs, in the checkout of llm-do-temporal: pip install '.[mcp]'."
 _PACKAGE_STEP = "Install its package, or put it into the workshop."

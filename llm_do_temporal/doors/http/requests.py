@@ -34,7 +34,7 @@ from llm_do_temporal.errors import (
     UnknownHere,
     UsageError,
 )
-from llm_do_temporal.messages.json_values import RepeatedKey, unique_object
+from llm_do_temporal.messages.base import RepeatedKey, unique_object
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 
 _DOCS = "`/api/v1/docs` shows what there is, and what a request may say."

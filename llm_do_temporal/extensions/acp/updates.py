@@ -22,7 +22,7 @@ from llm_do_temporal.doors.forms import form_schema
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.extensions.acp.calls import KINDS
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.policy.cuts import cut_words
+from llm_do_temporal.policy.models import cut_words
 
 APPROVE, REMEMBER, REJECT, FORM = "approve", "approve-always", "reject", "form"
 OPTIONS = (

@@ -74,7 +74,7 @@ from llm_do_temporal.extensions.evaluations.policy.spec import EXPECTED, Evaluat
 from llm_do_temporal.json_schema import UnusableSchema, find_problems
 from llm_do_temporal.json_schema.patterns import TooMuchWork
 from llm_do_temporal.json_schema.validation import pattern_found
-from llm_do_temporal.messages.answers import ScriptedAnswer
+from llm_do_temporal.messages.approvals import ScriptedAnswer
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.storage.blobs import BlobStore

@@ -40,7 +40,7 @@ from llm_do_temporal.extensions.evaluations.start import (
     evaluation_names,
 )
 from llm_do_temporal.messages.base import Json
-from llm_do_temporal.policy.cuts import CutReason
+from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.remote import RemoteClient
 

@@ -34,7 +34,7 @@ from llm_do_temporal.extensions.evaluations.policy.figures import (
     scores_by_metric,
 )
 from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase
-from llm_do_temporal.policy.cuts import cut_words
+from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.ui.content.graphics import (
     HEIGHT,
     WIDTH,

@@ -38,11 +38,7 @@ from llm_do_temporal.extensions.forks.messages import (
     ReusedCall,
     TurnSource,
 )
-from llm_do_temporal.messages.batches import item_of
-from llm_do_temporal.messages.budget import Saved
-from llm_do_temporal.messages.conversation import REUSED, Reused
-from llm_do_temporal.messages.delegation import SaveWorkerInput
-from llm_do_temporal.messages.effects import (
+from llm_do_temporal.messages.activities import (
     AttachedFile,
     EditFileInput,
     FileChange,
@@ -50,14 +46,17 @@ from llm_do_temporal.messages.effects import (
     ListFilesInput,
     LoadedRun,
     ReadFileInput,
+    SaveWorkerInput,
     ShellResult,
     SnapshotInput,
     WriteFileInput,
 )
+from llm_do_temporal.messages.budget import Saved
+from llm_do_temporal.messages.conversation import REUSED, Reused
 from llm_do_temporal.messages.layers import LayerWork
-from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.content_keys import read_key
+from llm_do_temporal.messages.runs import StartRunInput, item_of
 from llm_do_temporal.policy.files.sandbox import Mount, join
+from llm_do_temporal.policy.identity import read_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import merged
 from llm_do_temporal.sandbox.layers.contents import LayerContents

@@ -37,8 +37,7 @@ from llm_do_temporal.extensions.forks.messages import (
     source_of,
     with_source,
 )
-from llm_do_temporal.messages.batches import item_of, item_path
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import StartRunInput, item_of, item_path
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 

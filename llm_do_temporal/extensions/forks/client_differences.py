@@ -29,9 +29,9 @@ from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
+from llm_do_temporal.messages.activities import WriteFileInput
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.effects import WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, alike, file_node

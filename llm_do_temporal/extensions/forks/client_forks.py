@@ -56,17 +56,21 @@ from llm_do_temporal.extensions.forks.policy.changes import (
 from llm_do_temporal.extensions.forks.policy.cut import Cut
 from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, estimate_fork
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.activities import EDIT_FILE, LOAD_WORKER, RUN_COMMAND, WRITE_FILE
-from llm_do_temporal.messages.answers import ScriptedAnswer
-from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.messages.base import Json
+from llm_do_temporal.messages.activities import (
+    EDIT_FILE,
+    LOAD_WORKER,
+    RUN_COMMAND,
+    WRITE_FILE,
+    LoadedRun,
+    LoadWorkerInput,
+)
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, ScriptedAnswer
+from llm_do_temporal.messages.base import Json, read_json
 from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker, PythonTool
-from llm_do_temporal.messages.effects import LoadedRun, LoadWorkerInput
-from llm_do_temporal.messages.json_values import read_json
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.content_keys import ending_key, read_key
 from llm_do_temporal.policy.files.sandbox import Tree, locate
+from llm_do_temporal.policy.identity import ending_key, read_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.models import ModelSources, check_models, resolve_model
 from llm_do_temporal.storage.blobs import BlobStore

@@ -44,13 +44,13 @@ from llm_do_temporal.messages.activities import (
     SAVE_WORKER,
     SNAPSHOT_ATTACHMENTS,
     WRITE_FILE,
+    LoadedRun,
 )
 from llm_do_temporal.messages.base import RUN_WORKFLOW, TIME_IS_UP, WORKER_WORKFLOW
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import REUSED, TURN_KEYS, Reused
-from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
-from llm_do_temporal.policy.content_keys import call_key
+from llm_do_temporal.policy.identity import call_key
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import arguments_of, parts_of
@@ -128,7 +128,7 @@ class MadeRead:
 
     activity: str
     key: str
-    """Read key of the request; see `policy.content_keys`."""
+    """Read key of the request; see `policy.identity`."""
     result: dict[str, Any]
     at: int
     """Time at which it ended, in nanoseconds since 1970."""

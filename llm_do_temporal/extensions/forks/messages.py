@@ -21,10 +21,10 @@ from llm_do_temporal.messages.activities import (
     READ_FILE,
     SNAPSHOT_ATTACHMENTS,
     ActivityRef,
+    LoadedRun,
 )
-from llm_do_temporal.messages.answers import ScriptedAnswer
+from llm_do_temporal.messages.approvals import ScriptedAnswer
 from llm_do_temporal.messages.base import EXTENSION_HEADER, Json, Message, is_empty, is_false, is_none
-from llm_do_temporal.messages.effects import LoadedRun
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvocationResult, StartRunInput
 from llm_do_temporal.policy.files.sandbox import Tree
@@ -127,7 +127,7 @@ class RecordedRead(Message):
 class ForkIndex(Message):
     """Record of a run for a fork of it, with the fork's changes taken out: what is not in it is done anew.
 
-    Keys are content keys, see `policy.content_keys`. Where several of the run's steps share a key, all are there, in
+    Keys are content keys, see `policy.identity`. Where several of the run's steps share a key, all are there, in
     the order of their paths; a fork takes the one of its own path, else the first.
     """
 

@@ -55,7 +55,7 @@ from llm_do_temporal.extensions.review.policy.answer import (
 )
 from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section, changed_entry, sections_of
 from llm_do_temporal.extensions.review.policy.steps import Rebase, for_git, rebased, worked_on
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import CommittedChanges, CommittedFile
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, path_in_tree, root_tree
 from llm_do_temporal.policy.layers.changes import LayerChange

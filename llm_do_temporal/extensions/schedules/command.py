@@ -23,7 +23,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.extensions.schedules.schedules import ListedSchedule, Meeting, SchedulePlan, Schedules
-    from llm_do_temporal.messages.batches import InputFiles
+    from llm_do_temporal.messages.runs import InputFiles
 
 
 _TIMES = Group("When", sort_key=3)

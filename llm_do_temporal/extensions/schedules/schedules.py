@@ -41,8 +41,7 @@ from llm_do_temporal.client.start import check_request_size
 from llm_do_temporal.client.views.run_list import RunSummary, every_run
 from llm_do_temporal.errors import AttachmentRefusal, KeyMismatch, UnknownHere, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, InputFiles
-from llm_do_temporal.messages.runs import RunMemo, StartRunInput
+from llm_do_temporal.messages.runs import DEFAULT_CONCURRENCY, InputFiles, RunMemo, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 from llm_do_temporal.policy.files.sandbox import check_input_path
 from llm_do_temporal.policy.run_filter import RunFilter

@@ -15,7 +15,7 @@ from llm_do_temporal.doors.values import Run
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.slack.workspace import CARD_EVENT, END_EVENT, CardMark
 from llm_do_temporal.messages.approvals import Verdict
-from llm_do_temporal.policy.cuts import cut_words
+from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.policy.notifications import link_to
 from llm_do_temporal.redaction.inert_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
 

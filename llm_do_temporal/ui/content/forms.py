@@ -17,7 +17,7 @@ import yaml
 
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.json_values import read_json as read_value
+from llm_do_temporal.messages.base import read_json as read_value
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 
 _MOST_PROBLEMS = 5

@@ -18,8 +18,8 @@ from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, Ques
 from llm_do_temporal.client.open_questions import QuestionGroup, read_readable
 from llm_do_temporal.client.question_document import FILE_TEXTS, CallPart, changed_arguments, parts_of_call
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.activities import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.files.sandbox import locate
 from llm_do_temporal.policy.values import canonical

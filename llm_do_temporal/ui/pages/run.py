@@ -27,9 +27,8 @@ from llm_do_temporal.client.views.run_list import RunSummary, read_run, read_spe
 from llm_do_temporal.client.views.transcripts import Entry, Page, read_newest, read_on, read_page, read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.conversation import LiveText
-from llm_do_temporal.messages.runs import PendingApprovalMemo, workflow_id_of
+from llm_do_temporal.messages.runs import ItemCounts, PendingApprovalMemo, workflow_id_of
 from llm_do_temporal.ui.content.conversation import MAX_STREAMS, EntryPairs, call_line, news, result_line
 from llm_do_temporal.ui.content.documents import as_read
 from llm_do_temporal.ui.content.files import files_of

@@ -23,7 +23,7 @@ from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
-from llm_do_temporal.messages.json_values import read_json
+from llm_do_temporal.messages.base import read_json
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.ui.content.questions import text_of

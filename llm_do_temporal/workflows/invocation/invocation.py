@@ -30,9 +30,9 @@ from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.layers import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import Action
-from llm_do_temporal.policy.content_keys import ending_key
-from llm_do_temporal.policy.cuts import CutReason, cut_reason
+from llm_do_temporal.policy.identity import ending_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer
+from llm_do_temporal.policy.models import CutReason, cut_reason
 from llm_do_temporal.workflows.invocation.agent import AGENT
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within

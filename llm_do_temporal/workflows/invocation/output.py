@@ -9,10 +9,9 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.json_schema import UnusableSchema, find_problems
-from llm_do_temporal.messages.activities import CHECK_OUTPUT
-from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
+from llm_do_temporal.messages.activities import CHECK_OUTPUT, CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.cuts import CUT, cut_words
+from llm_do_temporal.policy.models import CUT, cut_words
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
 

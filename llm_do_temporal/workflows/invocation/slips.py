@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_core import ValidationError, from_json
 
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.policy.cuts import CUT, cut_reason, cut_words
+from llm_do_temporal.policy.models import CUT, cut_reason, cut_words
 
 TOOL_RETRIES = 3
 """Largest number of times in a row that a model is asked to correct its call of one tool."""

@@ -8,10 +8,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.errors import LlmDoError
+    from llm_do_temporal.messages.activities import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.approvals import DeliverDecisionInput, DeliverVotesInput
     from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, DELIVER_VOTES_SIGNAL, WORKER_WORKFLOW
     from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
-    from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
     from llm_do_temporal.policy.budget import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span

@@ -14,21 +14,23 @@ from temporalio.exceptions import ChildWorkflowError, FailureError
 
 from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import LlmDoError, UsageError
-from llm_do_temporal.messages.batches import (
+from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.messages.runs import (
     Batch,
     BatchItem,
     ContinuedBatch,
+    InvocationResult,
+    InvokeWorkerInput,
     ItemCounts,
     ItemResult,
+    StartRunInput,
     item_of,
     item_path,
 )
-from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
 from llm_do_temporal.policy.budget import Action, Limits
-from llm_do_temporal.policy.content_keys import delegation_key
 from llm_do_temporal.policy.files.attachments import check_attachments
+from llm_do_temporal.policy.identity import delegation_key
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
 from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost

@@ -27,7 +27,7 @@ from llm_do_temporal.desk.state import (
     with_withdrawal,
 )
 from llm_do_temporal.json_schema import Steps
-from llm_do_temporal.messages.answers import ScriptedAnswer
+from llm_do_temporal.messages.activities import DeskRecord, HeldNews
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -36,6 +36,7 @@ from llm_do_temporal.messages.approvals import (
     DeskState,
     RequestApprovalInput,
     RevokeGrantInput,
+    ScriptedAnswer,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import (
@@ -46,7 +47,6 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.effects import DeskRecord, HeldNews
 from llm_do_temporal.messages.runs import StartRunInput, listed_worker
 from llm_do_temporal.policy.budget import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget

@@ -15,10 +15,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.activities import NOTIFY
+from llm_do_temporal.messages.activities import NOTIFY, Notification, NotifyInput
 from llm_do_temporal.messages.approvals import Approval, DeskState
-from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.messages.runs import ItemCounts
 from llm_do_temporal.messages.sizes import NOTIFIED_CONTENT_CHARS, NOTIFIED_SUMMARY_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings, NotifyTarget, link_to
 from llm_do_temporal.policy.values import canonical

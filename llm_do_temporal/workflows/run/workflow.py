@@ -13,7 +13,16 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.entry import entry_invocation
     from llm_do_temporal.desk.state import archived, waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
-    from llm_do_temporal.messages.activities import LOAD_RUN, READ_INPUTS
+    from llm_do_temporal.messages.activities import (
+        CALL_FOR_TOOL_UPDATE,
+        LOAD_RUN,
+        READ_INPUTS,
+        CalledForTool,
+        CallForToolInput,
+        LoadedRun,
+        LoadRunInput,
+        ReadInputsInput,
+    )
     from llm_do_temporal.messages.approvals import (
         Approval,
         Decision,
@@ -33,11 +42,18 @@ with workflow.unsafe.imports_passed_through():
         RUN_WORKFLOW,
         WITHDRAW_APPROVALS_SIGNAL,
     )
-    from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts
     from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Usage, Waits
-    from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, ReadInputsInput
-    from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
-    from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
+    from llm_do_temporal.messages.runs import (
+        Batch,
+        ContinuedBatch,
+        ContinuedRun,
+        InputFiles,
+        InvokeWorkerInput,
+        ItemCounts,
+        RunMemo,
+        RunResult,
+        StartRunInput,
+    )
     from llm_do_temporal.policy.budget import Report
     from llm_do_temporal.policy.notifications import NotifySettings
     from llm_do_temporal.policy.queues import Queues

@@ -20,9 +20,8 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.messages.activities import RECORD_AT_DESK, ActivityRef, Request, Result
+from llm_do_temporal.messages.activities import RECORD_AT_DESK, ActivityRef, DeskRecord, Request, Result
 from llm_do_temporal.messages.base import FILES_ELSEWHERE, NOT_BEGUN
-from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
 from llm_do_temporal.workflows.runtime.call_keys import marked
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue

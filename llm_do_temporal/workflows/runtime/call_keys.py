@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
-from llm_do_temporal.policy.content_keys import call_key
+from llm_do_temporal.policy.identity import call_key
 from llm_do_temporal.policy.values import canonical
 
 _CALL: ContextVar[str] = ContextVar("llm_do_call", default="")

@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.messages.activities import SNAPSHOT_ATTACHMENTS
+from llm_do_temporal.messages.activities import SNAPSHOT_ATTACHMENTS, AttachedFile, SnapshotInput
 from llm_do_temporal.messages.definitions import PinnedWorker
-from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput
 from llm_do_temporal.policy.files.attachments import (
     Attachment,
     AttachmentPaths,

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_do_temporal.messages.activities import DRAFT_WORKER, SAVE_WORKER
+from llm_do_temporal.messages.activities import (
+    DRAFT_WORKER,
+    SAVE_WORKER,
+    DraftWorkerInput,
+    SavedWorker,
+    SaveWorkerInput,
+)
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.policy.values import CapabilityUse

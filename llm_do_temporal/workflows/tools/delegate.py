@@ -17,19 +17,15 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
-from llm_do_temporal.messages.activities import BUILD_INPUT, LOAD_WORKER
+from llm_do_temporal.messages.activities import BUILD_INPUT, LOAD_WORKER, BuildInputInput, BuiltInput, LoadWorkerInput
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, PinnedWorker
-from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
-from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget import limited_by
-from llm_do_temporal.policy.content_keys import delegation_key
-from llm_do_temporal.policy.cuts import cut_words
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
-from llm_do_temporal.policy.identity import SeenFile, digest_of
-from llm_do_temporal.policy.models import resolve_model
+from llm_do_temporal.policy.identity import SeenFile, delegation_key, digest_of
+from llm_do_temporal.policy.models import cut_words, resolve_model
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_local_first

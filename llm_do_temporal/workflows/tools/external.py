@@ -14,14 +14,14 @@ from typing import Any
 from temporalio import workflow
 
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
-from llm_do_temporal.messages.external import (
+from llm_do_temporal.messages.activities import (
+    CALL_EXTERNAL_TOOL,
+    EXTERNAL_CAPABILITIES,
+    LIST_EXTERNAL_TOOLS,
     CallExternalToolInput,
-    ExternalTool,
-    ExternalToolListing,
-    ExternalToolset,
     ListExternalToolsInput,
 )
+from llm_do_temporal.messages.definitions import ExternalTool, ExternalToolListing, ExternalToolset
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.external import check_names, offered_names, policy_of, toolset_digest, uses_of_external
 from llm_do_temporal.policy.models import models_of, serving_id

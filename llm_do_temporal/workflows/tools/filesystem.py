@@ -15,8 +15,6 @@ from llm_do_temporal.messages.activities import (
     READ_FILE,
     WRITE_FILE,
     ActivityRef,
-)
-from llm_do_temporal.messages.effects import (
     AttachedFile,
     EditFileInput,
     FileChange,

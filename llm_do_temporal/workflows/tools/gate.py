@@ -34,9 +34,9 @@ from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
-from llm_do_temporal.policy.cuts import CUT, cut_words
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.kind import AskedCall, may_cover
+from llm_do_temporal.policy.models import CUT, cut_words
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.redaction.hidden_characters import without_advice
 from llm_do_temporal.workflows.runtime.call_keys import CallKeys, carried_out

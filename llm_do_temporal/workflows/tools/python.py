@@ -38,11 +38,15 @@ from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception, read_function
 from llm_do_temporal.errors import EffectFailed, LlmDoError, Refusal, UsageError
-from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
+from llm_do_temporal.messages.activities import (
+    CALL_PYTHON_TOOL,
+    CalledForTool,
+    CallForToolInput,
+    CallPythonToolInput,
+    ToolCaller,
+)
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import PythonTool
-from llm_do_temporal.messages.effects import CallPythonToolInput
-from llm_do_temporal.messages.external import CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.external import call_arguments, idempotency_key, uses_of_call
 from llm_do_temporal.policy.values import canonical

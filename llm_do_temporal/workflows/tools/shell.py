@@ -11,8 +11,14 @@ from typing import Any
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import LayerUnavailable, ShownDiffers
-from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
-from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.messages.activities import (
+    PREVIEW_COMMAND,
+    RUN_COMMAND,
+    CommandOutput,
+    CommandPreview,
+    ShellInput,
+    ShellResult,
+)
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.identity import digest_of

@@ -10,10 +10,17 @@ from typing import Any
 
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
 from llm_do_temporal.json_schema import normalised
-from llm_do_temporal.messages.activities import FIND_FILES, LOAD_TEMPLATE, READ_FILE
+from llm_do_temporal.messages.activities import (
+    FIND_FILES,
+    LOAD_TEMPLATE,
+    READ_FILE,
+    AttachedFile,
+    FindFilesInput,
+    LoadedTemplate,
+    LoadTemplateInput,
+    ReadFileInput,
+)
 from llm_do_temporal.messages.definitions import PinnedWorker
-from llm_do_temporal.messages.delegation import LoadedTemplate, LoadTemplateInput
-from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, ReadFileInput
 from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.delegation import TemplateRules, choose_template
 from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, check_size, locate

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.messages.effects import (
+from llm_do_temporal.messages.activities import (
     EditFileInput,
     FileChange,
     FileListing,

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
-from llm_do_temporal.messages.effects import CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.messages.activities import CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode

@@ -10,7 +10,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
-from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput
+from llm_do_temporal.messages.activities import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate

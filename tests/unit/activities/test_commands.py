@@ -15,7 +15,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.messages.effects import ShellResult, WriteFileInput
+from llm_do_temporal.messages.activities import ShellResult, WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers import written_files

@@ -12,9 +12,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.notifications import notify, slack_message
+from llm_do_temporal.messages.activities import Notification, NotifyInput
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.messages.runs import ItemCounts
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from llm_do_temporal.redaction.inert_text import MAX_TEXT_CHARS, slack_text
 from tests.support.servers.receiver import Receiver

@@ -9,7 +9,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.delegation import DelegationActivities
-from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
+from llm_do_temporal.messages.activities import DraftWorkerInput, SavedWorker, SaveWorkerInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerUpdate
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files

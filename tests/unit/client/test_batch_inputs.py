@@ -23,8 +23,7 @@ from llm_do_temporal.client.batches import (
     with_files_of_now,
 )
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import Batch, BatchItem
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.sandbox.listing import folders_in_words
 from llm_do_temporal.storage.snapshots import guess_media_type

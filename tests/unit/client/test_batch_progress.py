@@ -21,9 +21,16 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import MOST_ROWS, Item, counts_of, progress_of, with_counts
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.batches import Batch, BatchItem, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, StartRunInput
+from llm_do_temporal.messages.runs import (
+    Batch,
+    BatchItem,
+    ItemCounts,
+    ItemResult,
+    PendingApprovalMemo,
+    RunMemo,
+    StartRunInput,
+)
 from tests.support.workflow.moments import START, after
 
 

@@ -14,7 +14,7 @@ from llm_do_temporal.client.batches import items_of_lines
 from llm_do_temporal.doors.http import requests
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import read_value
-from llm_do_temporal.messages.json_values import RepeatedKey, read_json
+from llm_do_temporal.messages.base import RepeatedKey, read_json
 from llm_do_temporal.ui.content import forms
 
 TWICE = '{"a": {"b": 1, "b": 2}}'

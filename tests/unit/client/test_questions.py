@@ -15,7 +15,7 @@ from llm_do_temporal.client.history.questions import DeskAccount, Question, read
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.activities import RECORD_AT_DESK
+from llm_do_temporal.messages.activities import RECORD_AT_DESK, DeskRecord, HeldNews
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -29,7 +29,6 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.effects import DeskRecord, HeldNews
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
 from tests.support.runs.histories import marker
 

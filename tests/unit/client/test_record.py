@@ -8,7 +8,7 @@ from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.record.facts import RunFacts, Story
 from llm_do_temporal.client.record.results import TrackPart, track_of
-from llm_do_temporal.messages.batches import BatchItem, ItemResult
+from llm_do_temporal.messages.runs import BatchItem, ItemResult
 from tests.support.runs.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"

@@ -27,9 +27,8 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.errors import ConnectionFailed, UsageError
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import ItemCounts, RunMemo
 from llm_do_temporal.policy.run_filter import RunFilter
 from tests.support.runs.run_server import RunServer
 

@@ -13,8 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.client import LlmDoClient, start_options
 from llm_do_temporal.client.start import StartRequest, load_local_worker, template_path
 from llm_do_temporal.errors import ConnectionFailed, DefinitionError, UsageError
-from llm_do_temporal.messages.batches import Batch, BatchItem
-from llm_do_temporal.messages.runs import RunMemo, StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, RunMemo, StartRunInput
 
 ITEMS = Batch(
     items=(

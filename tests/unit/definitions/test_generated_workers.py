@@ -7,7 +7,7 @@ import pytest
 from llm_do_temporal.definitions.registry.registry import MAX_DEFINITION_BYTES, draft_worker
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
-from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft
+from llm_do_temporal.messages.activities import DraftWorkerInput, WorkerDraft
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 SCHEMAS = "from pydantic import BaseModel\nclass Score(BaseModel):\n    points: int\n"

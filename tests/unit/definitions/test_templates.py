@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.definitions.registry.registry import load_started, load_template
 from llm_do_temporal.errors import DefinitionError, EffectFailed, UsageError
-from llm_do_temporal.messages.delegation import LoadedTemplate
+from llm_do_temporal.messages.activities import LoadedTemplate
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.workshops.workshop_folder import WorkshopFolder
 

@@ -6,7 +6,7 @@ import pytest
 
 from llm_do_temporal.definitions.registry.registry import build_input
 from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages.delegation import BuiltInput
+from llm_do_temporal.messages.activities import BuiltInput
 from tests.support.workshops.workshop_folder import WorkshopFolder
 
 HEAD = """\

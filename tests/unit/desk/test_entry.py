@@ -8,11 +8,9 @@ import pytest
 
 from llm_do_temporal.desk.entry import entry_invocation
 from llm_do_temporal.errors import AttachmentRefusal, DelegationRefusal, ModelRefusal
-from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.activities import BuiltInput, LoadedRun
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
-from llm_do_temporal.messages.delegation import BuiltInput
-from llm_do_temporal.messages.effects import LoadedRun
-from llm_do_temporal.messages.runs import InvokeWorkerInput, StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.budget import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment

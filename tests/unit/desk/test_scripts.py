@@ -8,8 +8,7 @@ import pytest
 
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.scripts import shown_digest
-from llm_do_temporal.messages.answers import ScriptedAnswer
-from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, ScriptedAnswer, Verdict
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 from tests.support.workflow.desk_questions import NOON, decided, request, write

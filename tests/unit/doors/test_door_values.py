@@ -16,7 +16,7 @@ from llm_do_temporal.doors.http.app import build_api
 from llm_do_temporal.doors.http.reference import POLICY, reference_page
 from llm_do_temporal.doors.values import SentFile, Start
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.json_values import MAX_DEPTH, check_json
+from llm_do_temporal.messages.base import MAX_DEPTH, check_json
 
 
 def nested(levels: int) -> Any:

@@ -14,7 +14,6 @@ from pydantic_ai.providers import infer_provider_class
 
 from llm_do_temporal.errors import ModelRefusal, UsageError
 from llm_do_temporal.offline.plain import PLAIN
-from llm_do_temporal.policy.cuts import cut_reason, cut_words
 from llm_do_temporal.policy.key_shapes import looks_like_key
 from llm_do_temporal.policy.models import (
     NOTHING_TO_PAY,
@@ -26,6 +25,8 @@ from llm_do_temporal.policy.models import (
     Price,
     check_models,
     check_no_secret,
+    cut_reason,
+    cut_words,
     first_kept,
     full_name,
     has_batches,

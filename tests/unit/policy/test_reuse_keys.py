@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.policy.content_keys import call_key, delegation_key, ending_key, read_key, said_key, turn_key
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.identity import call_key, delegation_key, ending_key, read_key, said_key, turn_key
 
 GOLDEN = [
     "c229837ff1538086a23db8a8806df17918b362298b754c62d324b0cfac250fa6",

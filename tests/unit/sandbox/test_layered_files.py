@@ -17,13 +17,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.effects import (
-    EditFileInput,
-    FileChange,
-    ListFilesInput,
-    ReadFileInput,
-    WriteFileInput,
-)
+from llm_do_temporal.messages.activities import EditFileInput, FileChange, ListFilesInput, ReadFileInput, WriteFileInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, LayerUpdate

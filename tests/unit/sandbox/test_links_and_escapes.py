@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.messages.effects import ReadFileInput
+from llm_do_temporal.messages.activities import ReadFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, WorkerSandbox, WorkshopSandbox, locate, narrow, root_tree
 from llm_do_temporal.sandbox.changes import see_file
 from llm_do_temporal.sandbox.processes import ProcessSpec, run_program

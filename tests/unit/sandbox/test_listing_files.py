@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.batches import InputFiles
-from llm_do_temporal.messages.effects import ListFilesInput, ReadInputsInput
+from llm_do_temporal.messages.activities import ListFilesInput, ReadInputsInput
+from llm_do_temporal.messages.runs import InputFiles
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.input_files import InputReader, measure

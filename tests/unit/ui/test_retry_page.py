@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.batches import Batch, BatchItem
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput
 from tests.support.people.signed_in import browser_with
 
 BAD = BatchItem(name="<b>bad</b>.pdf", prompt="x")

@@ -14,9 +14,8 @@ import pytest
 
 from llm_do_temporal.client.views import run_list
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
-from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage, Waits
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import ItemCounts, RunMemo
 from tests.support.people.browser import Browser
 from tests.support.people.signed_in import browser_with
 from tests.support.runs.run_server import RunServer

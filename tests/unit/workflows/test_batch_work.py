@@ -12,9 +12,17 @@ from temporalio.exceptions import ApplicationError, ChildWorkflowError, RetrySta
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApprovalsInput
-from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
+from llm_do_temporal.messages.runs import (
+    Batch,
+    BatchItem,
+    ContinuedBatch,
+    InvocationResult,
+    InvokeWorkerInput,
+    ItemCounts,
+    ItemResult,
+    StartRunInput,
+)
 from llm_do_temporal.policy.budget import Account, Action, Amounts, Dimension, Limits, Report
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.workflows.run import batch as batch_module

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from temporalio import workflow
 
-from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.notifications import NotifyInput
+from llm_do_temporal.messages.activities import NotifyInput
+from llm_do_temporal.messages.runs import ItemCounts
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings
 from llm_do_temporal.workflows.run.notifications import FAREWELL, LIFETIME, MAX_WAITING, Notifier
 from tests.support.workflow.desk_questions import asked, decided, withdrawn, write

@@ -13,6 +13,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.messages.activities import DeskRecord
 from llm_do_temporal.messages.approvals import (
     Decision,
     DecisionKind,
@@ -29,7 +30,6 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.policy.budget import Action, Amounts, Limits, Report
 from llm_do_temporal.workflows.run.desk import RunDesk
 from tests.support.workflow.desk_questions import request, write

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages.external import ExternalTool, ExternalToolset
+from llm_do_temporal.messages.definitions import ExternalTool, ExternalToolset
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.workflows.tools.external import ExternalCall, check_tool_names
 from llm_do_temporal.workflows.tools.filesystem import file_tools

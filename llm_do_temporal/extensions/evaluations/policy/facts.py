@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, StrictBool, StrictFloat, StrictStr
 
 from llm_do_temporal.messages.base import Message, is_empty
-from llm_do_temporal.policy.cuts import CutReason
 from llm_do_temporal.policy.files.encodings import whole_characters
+from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.values import Value
 
 Json: TypeAlias = Any

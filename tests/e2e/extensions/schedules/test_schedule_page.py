@@ -8,8 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from llm_do_temporal.extensions.schedules.schedules import SchedulePlan, Schedules
-from llm_do_temporal.messages.batches import InputFiles
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import InputFiles, StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
 from tests.support.people.office import Office, write

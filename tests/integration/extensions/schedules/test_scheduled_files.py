@@ -15,7 +15,7 @@ from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import AttachmentRefusal, UsageError
 from llm_do_temporal.extensions.schedules.schedules import Schedules, input_files
-from llm_do_temporal.messages.batches import Batch, BatchItem, InputFiles
+from llm_do_temporal.messages.runs import Batch, BatchItem, InputFiles
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import ScriptedModel, scripted
 from tests.support.extensions.schedules.scheduled import made, put, reads, triggered

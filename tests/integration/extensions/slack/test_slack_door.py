@@ -13,7 +13,7 @@ from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.extensions.slack import app, cards
 from llm_do_temporal.extensions.slack.workspace import READER, SlackChannel
-from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import Batch, BatchItem
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.slack.fake_slack import ADA, APP_TOKEN, BOB, BOT_TOKEN, CHANNEL, FakeSlack, actions, shown
 from tests.support.extensions.slack.in_slack import InSlack, parked

@@ -18,11 +18,9 @@ from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.scripts import shown_digest
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
-from llm_do_temporal.messages.answers import ScriptedAnswer
-from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput
-from llm_do_temporal.policy.content_keys import call_key, turn_key
+from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, ScriptedAnswer
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.identity import SeenFile, call_key, turn_key
 from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted

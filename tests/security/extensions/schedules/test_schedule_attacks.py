@@ -16,10 +16,9 @@ from llm_do_temporal.client.record.facts import read_facts
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import AttachmentRefusal, LlmDoError, UsageError
 from llm_do_temporal.extensions.schedules.schedules import Schedules, input_files
+from llm_do_temporal.messages.activities import ReadInputsInput
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.batches import InputFiles
-from llm_do_temporal.messages.effects import ReadInputsInput
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import InputFiles, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_READ_ITEMS
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.sandbox.input_files import InputReader, measure

@@ -6,11 +6,10 @@ from typing import Any
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource, RecordedCall, RecordedEffect, RecordedTurn
-from llm_do_temporal.messages.activities import REQUEST_MODEL
+from llm_do_temporal.messages.activities import REQUEST_MODEL, LoadRunInput
 from llm_do_temporal.messages.conversation import TURN_KEYS
-from llm_do_temporal.messages.effects import LoadRunInput
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.content_keys import call_key
+from llm_do_temporal.policy.identity import call_key
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.storage.places import workshop_blobs
 from tests.support.runs.place import Place

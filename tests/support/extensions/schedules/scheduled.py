@@ -6,8 +6,7 @@ import asyncio
 from uuid import uuid4
 
 from llm_do_temporal.extensions.schedules.schedules import ListedSchedule, SchedulePlan, Schedules, input_files
-from llm_do_temporal.messages.batches import InputFiles
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import InputFiles, StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 

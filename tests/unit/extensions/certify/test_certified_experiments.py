@@ -17,9 +17,8 @@ from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE, SCORE_CA
 from llm_do_temporal.extensions.evaluations.policy.evaluators import MaxSeconds
 from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult, CaseScore, CaseScores
 from llm_do_temporal.extensions.evaluations.proof import check_evaluation
-from llm_do_temporal.messages.activities import RECORD_AT_DESK, REQUEST_MODEL
+from llm_do_temporal.messages.activities import RECORD_AT_DESK, REQUEST_MODEL, DeskRecord
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.policy.values import REPEAT, CapabilityUse
 from tests.support.extensions.evaluations.example_records import example_record
 from tests.support.runs.histories import marker

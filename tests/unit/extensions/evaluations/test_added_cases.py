@@ -16,7 +16,7 @@ from llm_do_temporal.errors import EffectFailed, UsageError
 from llm_do_temporal.extensions.evaluations import addition
 from llm_do_temporal.extensions.evaluations.files import load_evaluation
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
-from llm_do_temporal.messages.batches import BatchItem
+from llm_do_temporal.messages.runs import BatchItem
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.blobs import LocalBlobStore
 

@@ -26,10 +26,9 @@ from llm_do_temporal.extensions.forks.messages import (
     ReuseCallInput,
     ReusedCall,
 )
-from llm_do_temporal.messages.activities import READ_FILE
-from llm_do_temporal.messages.answers import ScriptedAnswer
-from llm_do_temporal.messages.batches import item_of
-from llm_do_temporal.messages.effects import ReadFileInput
+from llm_do_temporal.messages.activities import READ_FILE, ReadFileInput
+from llm_do_temporal.messages.approvals import ScriptedAnswer
+from llm_do_temporal.messages.runs import item_of
 from llm_do_temporal.policy.files.sandbox import Mount
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.places import workshop_blobs
