@@ -30,7 +30,7 @@ from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.connections import ended_with, refuses_attributes, signal_read, translated, update_read
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.history.events import read_chain, read_events
-from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
+from llm_do_temporal.client.history.questions import Question, read_desk
 from llm_do_temporal.client.open_questions import read_open_questions
 from llm_do_temporal.client.views.follower import Follower, Tap, ordered_events
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
@@ -85,36 +85,28 @@ def start_options(request: StartRunInput, run: str, *, sets_attributes: bool = T
 
     `digest` is that of the request of a door, which the run keeps.
     """
-    return {
-        "task_timeout": TASK_TIMEOUT,
-        "memo": {RUN_MEMO: RunMemo.of(request, request=digest)},
-        "search_attributes": _attributes(request) if sets_attributes else None,
-        "static_summary": f"{request.worker}: {request.task()}"[:SUMMARY_CHARS],
-        "priority": _priority(request, run),
-        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
-    }
-
-
-def _priority(request: StartRunInput, run: str) -> Priority:
-    """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
     inherited = activity.info().priority if activity.in_activity() else Priority()
-    return Priority(
-        priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
-        fairness_key=inherited.fairness_key or fairness_key(run),
-        fairness_weight=inherited.fairness_weight,
-    )
-
-
-def _attributes(request: StartRunInput) -> TypedSearchAttributes:
-    """Return the search attributes of a run that begins; its workflow changes those that turn out otherwise."""
-    return TypedSearchAttributes(
+    attributes = TypedSearchAttributes(
         [
             SearchAttributePair(_STATE, "running"),
             SearchAttributePair(_PENDING, 0),
             SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
     )
+    return {
+        "task_timeout": TASK_TIMEOUT,
+        "memo": {RUN_MEMO: RunMemo.of(request, request=digest)},
+        "search_attributes": attributes if sets_attributes else None,
+        "static_summary": f"{request.worker}: {request.task()}"[:SUMMARY_CHARS],
+        # Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's.
+        "priority": Priority(
+            priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
+            fairness_key=inherited.fairness_key or fairness_key(run),
+            fairness_weight=inherited.fairness_weight,
+        ),
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
+    }
 
 
 class LlmDoClient(Extensible):
@@ -122,15 +114,11 @@ class LlmDoClient(Extensible):
 
     def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
         self.temporal = temporal
-        self._task_queue = task_queue
+        self.task_queue = task_queue
+        """Name of the task queue on which runs are started."""
         self._inbox = InboxReader(temporal)
         self._sets_attributes = True
         """Whether runs are started with search attributes; not once the namespace has refused them."""
-
-    @property
-    def task_queue(self) -> str:
-        """Name of the task queue on which runs are started."""
-        return self._task_queue
 
     @property
     def takes_big_values(self) -> bool:
@@ -164,18 +152,14 @@ class LlmDoClient(Extensible):
 
     async def _start(self, request: StartRunInput, run: str, digest: str) -> None:
         """Start the run's workflow, without search attributes where the namespace does not know ours."""
-        if self._sets_attributes:
-            try:
-                return await self._start_workflow(request, run, digest)
-            except RPCError as error:
-                if not refuses_attributes(error):
-                    raise
-                self._sets_attributes = False
-        return await self._start_workflow(request, run, digest)
-
-    async def _start_workflow(self, request: StartRunInput, run: str, digest: str) -> None:
         options = start_options(request, run, sets_attributes=self._sets_attributes, digest=digest)
-        await self.temporal.start_workflow(RUN_WORKFLOW, request, id=run, task_queue=self._task_queue, **options)
+        try:
+            await self.temporal.start_workflow(RUN_WORKFLOW, request, id=run, task_queue=self.task_queue, **options)
+        except RPCError as error:
+            if not self._sets_attributes or not refuses_attributes(error):
+                raise
+            self._sets_attributes = False
+            await self._start(request, run, digest)
 
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""
@@ -216,7 +200,11 @@ class LlmDoClient(Extensible):
         if run is None:
             return (await self.all_approvals()).questions
         async with translated(run):
-            return sorted(await self._approvals_of(run), key=lambda one: one.asked_at)
+            handle = self._handle(run)
+            if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+                return []
+            asked, _ = await read_desk(run, read_events(handle, wait=False, converter=self.temporal.data_converter))
+            return sorted((one for one in asked if one.is_open), key=lambda one: one.asked_at)
 
     async def all_approvals(self, *, limit: int | None = None) -> OpenQuestions:
         """Return the questions that wait in all runs, oldest first; at most `limit`, None for all.
@@ -226,11 +214,13 @@ class LlmDoClient(Extensible):
 
     async def questions(self, run: str) -> list[Question]:
         """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
-        return (await self._desk_account(run)).questions
+        async with translated(run):
+            return (await read_desk(run, read_chain(self.temporal, run, None, wait=False)))[0]
 
     async def grants(self, run: str) -> list[Grant]:
         """Return the remembered decisions in force, in order; also after the run's end. Needs no worker service."""
-        return (await self._desk_account(run)).grants
+        async with translated(run):
+            return (await read_desk(run, read_chain(self.temporal, run, None, wait=False)))[1]
 
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
         """Return the questions that wait in all open runs, or in one, oldest first, up to 20 of each run.
@@ -295,7 +285,7 @@ class LlmDoClient(Extensible):
         message: Decision | RevokeGrantInput,
         *,
         update: str = "",
-        signal: str = "",
+        signal: str,
     ) -> Approval | None:
         """Send news to the desk of the run that was read, as an update, and as a signal where nobody answers."""
         try:
@@ -305,7 +295,7 @@ class LlmDoClient(Extensible):
                 message = message.model_copy(update={"key": secrets.token_hex(8)})
             if update and not isinstance(message, RevokeGrantInput):
                 taken = await update_read(self.temporal, info, update, message)
-            if taken is None and signal:
+            if taken is None:
                 await signal_read(self.temporal, info, signal, message)
         except UsageError as error:
             # The server says "not found" of a run that has ended, too.
@@ -356,16 +346,3 @@ class LlmDoClient(Extensible):
 
     def _handle(self, run: str) -> WorkflowHandle[Any, Any]:
         return self.temporal.get_workflow_handle(run)
-
-    async def _approvals_of(self, run: str) -> list[Question]:
-        handle = self._handle(run)
-        description = await handle.describe()
-        if description.status is not WorkflowExecutionStatus.RUNNING:
-            return []
-        events = read_events(handle, wait=False, converter=self.temporal.data_converter)
-        record = await read_desk(run, events)
-        return [question for question in record.questions if question.is_open]
-
-    async def _desk_account(self, run: str) -> DeskAccount:
-        async with translated(run):
-            return await read_desk(run, read_chain(self.temporal, run, None, wait=False))

@@ -94,40 +94,6 @@ class OpenSpan:
     events: list[Event] = field(default_factory=list[Event])
 
 
-class Trace:
-    """The ids and the resource that all spans of one run share."""
-
-    def __init__(self, run: str) -> None:
-        self._trace_id = _number(run, 16)
-        self._resource = Resource({"service.name": _NAME, "service.version": version(_NAME)})
-        self._scope = InstrumentationScope(_NAME, version(_NAME))
-
-    def ended(self, span: OpenSpan, end: int | None, *, error: str | None = None) -> ReadableSpan:
-        """The span as it is exported; `end` is None for one that was still open when the trace was written."""
-        status = Status(StatusCode.UNSET) if error is None else Status(StatusCode.ERROR, error)
-        return ReadableSpan(
-            name=span.name,
-            context=self._context(span.key),
-            parent=None if span.parent is None else self._context(span.parent),
-            resource=self._resource,
-            attributes={name: value for name, value in span.attributes.items() if value is not None},
-            events=span.events,
-            kind=span.kind,
-            status=status,
-            start_time=span.start,
-            end_time=None if end is None else max(span.start, end),
-            instrumentation_scope=self._scope,
-        )
-
-    def _context(self, key: str) -> SpanContext:
-        return SpanContext(self._trace_id, _number(key, 8), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-
-
-def _number(text: str, size: int) -> int:
-    """An id of `size` bytes that depends on the text alone."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big")
-
-
 class OpenCalls:
     """Calls that are open and have started no invocation yet, in the order in which they were made."""
 
@@ -158,11 +124,7 @@ class OpenCalls:
     def take(self, worker: str, said: Any, files: Sequence[Any]) -> str | None:
         """Remove the call that is most like the start of an invocation, and return its key; None: there is none."""
         given = list(files)
-        for traits in (
-            (_trait(said=said, files=given),),
-            (_trait(said=said), _trait(files=given)),
-            ("",),
-        ):
+        for traits in ((_trait(said=said, files=given),), (_trait(said=said), _trait(files=given)), ("",)):
             found = [key for trait in traits if (key := self._first(worker, trait)) is not None]
             if found:
                 first = min(found, key=self._places.__getitem__)
@@ -212,29 +174,8 @@ class Flow:
         return inner if self.answered else [*inner, self.span]
 
 
-def is_effect_of_run(event: HistoryEvent) -> bool:
-    """Whether this event begins, or has, an effect of a run itself, and not of its entry invocation."""
-    local = local_effect(event)
-    name = event.activity_task_scheduled_event_attributes.activity_type.name if local is None else local.activity
-    return name in DESK_ACTIVITIES and name != RECORD_AT_DESK.name
-
-
-def first_model(invocation: dict[str, Any]) -> str:
-    """`provider:name` of the model that an invocation asks first, whatever the workshop calls it."""
-    name = next(iter(models_of(str(invocation.get("model") or ""))), "")
-    return model_aliases(invocation).get(name, name)
-
-
-def asked_model(request: dict[str, Any]) -> str | None:
-    """`provider:name` of the model that a request goes to; None where it does not say."""
-    try:
-        return read_serving_id(str(request["model_id"]))[1].model
-    except (ValueError, KeyError):
-        return None
-
-
 def reason_of(failure: Failure) -> tuple[str, str]:
-    """The code and the message of a failure: the first error of ours in it, else the innermost; never a stack."""
+    """Return the code and the message of a failure: the first error of ours in it, else the innermost."""
     while True:
         code = failure.application_failure_info.type if failure.HasField("application_failure_info") else ""
         if code in error_classes() or not failure.HasField("cause"):
@@ -256,7 +197,8 @@ class Tracer:
     def __init__(self, run: str, *, blobs: BlobStore | None = None, binary: bool = False) -> None:
         """Make a tracer. With `binary`, spans hold the bytes of files; those of attachments are read from `blobs`."""
         self._run = run
-        self._trace = Trace(run)
+        self._resource = Resource({"service.name": _NAME, "service.version": version(_NAME)})
+        self._scope = InstrumentationScope(_NAME, version(_NAME))
         self._blobs = blobs
         self._binary = binary
         self._flows: dict[str, Flow] = {}
@@ -268,7 +210,7 @@ class Tracer:
         self._seen: set[tuple[str, str, int, int]] = set()
 
     def take(self, workflow_id: str, event: HistoryEvent) -> list[ReadableSpan]:
-        """The spans that this event ends, in an order in which parents come after their children."""
+        """Return the spans that this event ends, parents after their children."""
         at = event.event_time.ToNanoseconds()
         self._begin(workflow_id, event, at)
         found: list[ReadableSpan] = []
@@ -287,17 +229,45 @@ class Tracer:
         for flow in (*reversed(self._flows.values()), *run):
             for span in flow.open_spans:
                 span.attributes["llm_do.state"] = "open"
-                found.append(self._trace.ended(span, None))
+                found.append(self._closed(span, None))
         return found
 
-    # --- workflows ---
+    def _closed(self, span: OpenSpan, end: int | None, *, error: str | None = None) -> ReadableSpan:
+        """Return the span as it is exported; `end` is None for one that is still open."""
+        return ReadableSpan(
+            name=span.name,
+            context=self._context(span.key),
+            parent=None if span.parent is None else self._context(span.parent),
+            resource=self._resource,
+            attributes={name: value for name, value in span.attributes.items() if value is not None},
+            events=span.events,
+            kind=span.kind,
+            status=Status(StatusCode.UNSET) if error is None else Status(StatusCode.ERROR, error),
+            start_time=span.start,
+            end_time=None if end is None else max(span.start, end),
+            instrumentation_scope=self._scope,
+        )
+
+    def _context(self, key: str) -> SpanContext:
+        """Return the ids of a span, which depend on the run and its key alone."""
+        trace, span = (hashlib.sha256(text.encode()).digest() for text in (self._run, key))
+        ids = int.from_bytes(trace[:16], "big"), int.from_bytes(span[:8], "big")
+        return SpanContext(*ids, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
     def _begin(self, workflow_id: str, event: HistoryEvent, at: int) -> None:
         """Begin the flow that this event begins, if it does; one that has begun may have another execution now."""
         begun = self._beginnings.setdefault(workflow_id, Beginnings()).take(event)
         started = event.workflow_execution_started_event_attributes
         if workflow_id == self._run and self._run_flow is None and started.original_execution_run_id:
-            self._run_flow = Flow(workflow_id, self._run_span(first_object(started.input.payloads), at))
+            given = first_object(started.input.payloads)
+            name, attributes = run_shape(self._run, str(given.get("worker") or ""))
+            attributes |= {
+                "llm_do.worker": given.get("worker"),
+                "llm_do.prompt": given.get("prompt") or None,
+                "llm_do.mode": given.get("mode"),
+                "llm_do.started_by": given.get("started_by") or None,
+            }
+            self._run_flow = Flow(workflow_id, OpenSpan(f"{self._run}:run", name, at, attributes=attributes))
         if begun is not None and workflow_id not in self._flows:
             self._flows[workflow_id] = self._begun(workflow_id, begun.given, at)
             self._flows[workflow_id].origins.begun(begun.given)
@@ -314,12 +284,17 @@ class Tracer:
             return [] if flow is None else [flow]
         if event.event_type in ENDS:
             return [run] if flow is None else [flow, run]
-        is_own = is_effect_of_run(event) or activity_of(event) in run.effects
+        local, begun = local_effect(event), event.activity_task_scheduled_event_attributes.activity_type.name
+        effect = begun if local is None else local.activity
+        # The run's own effects are not its entry invocation's.
+        is_of_run = effect in DESK_ACTIVITIES and effect != RECORD_AT_DESK.name
+        is_own = is_of_run or activity_of(event) in run.effects
         return [run] if is_own or flow is None else [flow]
 
     def _begun(self, workflow_id: str, given: JsonObject, at: int) -> Flow:
         worker = as_object(given.get("worker"))
-        model = first_model(given)
+        first = next(iter(models_of(str(given.get("model") or ""))), "")
+        model = model_aliases(given).get(first, first)
         name, attributes = invocation_shape(
             str(worker.get("name") or ""),
             workflow_id=workflow_id,
@@ -344,16 +319,6 @@ class Tracer:
         )
         self._attach(span, given, at)
         return Flow(workflow_id, span, model=model)
-
-    def _run_span(self, given: JsonObject, at: int) -> OpenSpan:
-        name, attributes = run_shape(self._run, str(given.get("worker") or ""))
-        attributes |= {
-            "llm_do.worker": given.get("worker"),
-            "llm_do.prompt": given.get("prompt") or None,
-            "llm_do.mode": given.get("mode"),
-            "llm_do.started_by": given.get("started_by") or None,
-        }
-        return OpenSpan(f"{self._run}:run", name, at, attributes=attributes)
 
     def _attach(self, span: OpenSpan, given: JsonObject, at: int) -> None:
         """Add an event for each file: name, type, size, digest; its bytes only where they are wanted and there."""
@@ -411,13 +376,11 @@ class Tracer:
         else:
             failed = end.status == "failed"
             span.attributes["error.type"], error = reason_of(end.failure) if failed else (end.status, end.status)
-        inner = [self._trace.ended(one, at, error=error) for one in flow.open_spans if one is not span]
+        inner = [self._closed(one, at, error=error) for one in flow.open_spans if one is not span]
         for opened in (flow.turns, flow.effects, flow.calls, flow.questions):
             opened.clear()
         flow.answered = True
-        return [*inner, self._trace.ended(span, at, error=error)]
-
-    # --- turns and effects ---
+        return [*inner, self._closed(span, at, error=error)]
 
     def _scheduled(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         attributes = event.activity_task_scheduled_event_attributes
@@ -430,7 +393,11 @@ class Tracer:
         request = first_object(attributes.input.payloads)
         messages = new_messages(request_messages(request))
         settings = as_object(request.get("model_settings"))
-        name, shape = turn_shape(flow.workflow_id, asked_model(request) or flow.model)
+        try:
+            model = read_serving_id(str(request["model_id"]))[1].model
+        except (ValueError, KeyError):
+            model = flow.model
+        name, shape = turn_shape(flow.workflow_id, model or flow.model)
         flow.turns[event.event_id] = OpenSpan(
             key,
             name,
@@ -452,15 +419,15 @@ class Tracer:
         key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
         span = OpenSpan(key, effect.activity, effect.started_at, flow.span.key, attributes=shown)
         if effect.failure is None:
-            return [self._trace.ended(span, effect.ended_at)]
+            return [self._closed(span, effect.ended_at)]
         span.attributes["error.type"], message = reason_of(effect.failure)
-        return [self._trace.ended(span, effect.ended_at, error=message)]
+        return [self._closed(span, effect.ended_at, error=message)]
 
     def _completed(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         attributes = event.activity_task_completed_event_attributes
         effect = flow.effects.pop(attributes.scheduled_event_id, None)
         if effect is not None:
-            return [self._trace.ended(effect, at)]
+            return [self._closed(effect, at)]
         turn = flow.turns.pop(attributes.scheduled_event_id, None)
         if turn is None:
             return []
@@ -473,7 +440,7 @@ class Tracer:
         for part in parts_of(response):
             if part.get("part_kind") == "tool-call" and not str(part.get("tool_name")).startswith(_FINAL):
                 self._call(flow, turn, part, at)
-        return [self._trace.ended(turn, at)]
+        return [self._closed(turn, at)]
 
     def _failed(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         """The end of an activity without a result, where this event is one."""
@@ -482,9 +449,7 @@ class Tracer:
         if failed is None or span is None:
             return []
         span.attributes["error.type"], message = reason_of(failed[1])
-        return [self._trace.ended(span, at, error=message)]
-
-    # --- tool calls ---
+        return [self._closed(span, at, error=message)]
 
     def _call(self, flow: Flow, turn: OpenSpan, part: JsonObject, at: int) -> None:
         """A tool call begins when its turn has been answered."""
@@ -495,16 +460,8 @@ class Tracer:
         if (before := flow.calls.get(call_id)) is not None:  # an id that a model gave twice
             flow.unclaimed.remove(before.key)
         flow.unclaimed.add(key, str(part.get("tool_name")), arguments)
-        flow.calls[call_id] = OpenSpan(
-            key,
-            name,
-            at,
-            flow.span.key,
-            attributes={
-                **shape,
-                "gen_ai.tool.call.arguments": as_text(scrubbed(arguments, binary=self._binary)),
-            },
-        )
+        shape |= {"gen_ai.tool.call.arguments": as_text(scrubbed(arguments, binary=self._binary))}
+        flow.calls[call_id] = OpenSpan(key, name, at, flow.span.key, attributes=shape)
 
     def _returned(self, flow: Flow, messages: list[JsonObject], at: int) -> list[ReadableSpan]:
         """Calls end with the result that the next request carries, at the time the result was made."""
@@ -523,7 +480,7 @@ class Tracer:
             if failed:
                 span.attributes["error.type"] = str(part.get("outcome") or "retry")
             made = nanoseconds(part.get("timestamp"))
-            found.append(self._trace.ended(span, at if made is None else min(made, at), error=error))
+            found.append(self._closed(span, at if made is None else min(made, at), error=error))
         return found
 
     def _caller(self, flow: Flow, given: JsonObject) -> str:
@@ -532,8 +489,6 @@ class Tracer:
         said = given.get("prompt") or given.get("input")
         files = [file.get("path") for file in cast("list[JsonObject]", given.get("attachments") or [])]
         return flow.unclaimed.take(worker, said, files) or flow.span.key
-
-    # --- approvals ---
 
     def _told(self, flow: Flow, news: DeskNews, key: str, at: int) -> list[ReadableSpan]:
         message = news.message
@@ -549,7 +504,7 @@ class Tracer:
         span.attributes["llm_do.approval.id"] = message.get("id")
         for name in ("decision", "by", "note", "door"):
             span.attributes[f"llm_do.approval.{name}"] = verdict.get(name) or None
-        return [self._trace.ended(span, at)]
+        return [self._closed(span, at)]
 
 
 def make_trace_folder(folder: Path) -> None:
@@ -571,7 +526,15 @@ class TraceFile:
     def __init__(self, folder: Path, run: str, now: datetime) -> None:
         """Make the file. Raises UsageError where it cannot be made."""
         stem = f"{_UNUSUAL.sub('_', run)[:_NAME_CHARS].lstrip('.') or 'run'}-{now:%Y%m%dT%H%M%SZ}"
-        self.path, self._file = _make(folder, stem)
+        try:
+            # Held, so that it stays the one that was judged.
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise UsageError(f"the folder '{folder}' for traces cannot be used: {error.strerror}") from error
+        try:
+            self.path, self._file = _make_in(held, folder, stem)
+        finally:
+            os.close(held)
 
     def write(self, spans: Iterable[ReadableSpan]) -> None:
         """Append the spans, each on a line of its own."""
@@ -582,18 +545,6 @@ class TraceFile:
     def close(self) -> None:
         """Close the file; nothing is written after this."""
         self._file.close()
-
-
-def _make(folder: Path, stem: str) -> tuple[Path, TextIO]:
-    try:
-        # Held, so that it stays the one that was judged.
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise UsageError(f"the folder '{folder}' for traces cannot be used: {error.strerror}") from error
-    try:
-        return _make_in(held, folder, stem)
-    finally:
-        os.close(held)
 
 
 def _make_in(held: int, folder: Path, stem: str) -> tuple[Path, TextIO]:

@@ -432,7 +432,7 @@ def summary_lines(view: RunView, width: int | None) -> list[str]:
     if not view.items:
         return []
     rows, left_out = item_rows(view)
-    cells = [(*row.cells[:-1], visible_line(row.error, _ERROR_CHARS)) for row in rows]
+    cells = [(*row[:-1], visible_line(row[-1], _ERROR_CHARS)) for row in rows]
     lines = format_table(COLUMNS, cells, width) if cells else []
     if left_out:
         what = "items" if left_out != 1 else "item"

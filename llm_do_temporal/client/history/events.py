@@ -111,9 +111,8 @@ def shortened(value: Any, *, depth: int = 0) -> Any:
     if isinstance(value, dict):
         given = list(as_object(value).items())
         return {shortened(name): shortened(one, depth=depth + 1) for name, one in given[:_SHOWN_PARTS]}
-    parts = cast("list[Any]", value)
-    cut = ["…"] if len(parts) > _SHOWN_PARTS else []
-    return [shortened(one, depth=depth + 1) for one in parts[:_SHOWN_PARTS]] + cut
+    parts = as_list(value)
+    return [shortened(one, depth=depth + 1) for one in parts[:_SHOWN_PARTS]] + ["…"] * (len(parts) > _SHOWN_PARTS)
 
 
 @dataclass(frozen=True)
@@ -137,9 +136,7 @@ def local_effect(event: HistoryEvent) -> LocalEffect | None:
     if marker.marker_name != _MARKER:
         return None
     details = cast("Mapping[str, Payloads]", marker.details)
-    payloads = details["data"].payloads if "data" in details else ()
-    data = decode_json(payloads[0]) if payloads else None
-    facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    facts = first_object(details["data"].payloads if "data" in details else ())
     name = str(facts.get("activity_type") or "")
     now = event.event_time.ToNanoseconds()
     ended = _moment(facts.get("complete_time"), now)
@@ -154,10 +151,10 @@ def local_effect(event: HistoryEvent) -> LocalEffect | None:
 
 
 def _moment(value: Any, otherwise: int) -> int:
-    """A protobuf timestamp as JSON, in nanoseconds."""
+    """Return a protobuf timestamp as JSON in nanoseconds."""
     if not isinstance(value, dict):
         return otherwise
-    parts = cast("dict[str, Any]", value)
+    parts = as_object(value)
     return int(parts.get("seconds") or 0) * 1_000_000_000 + int(parts.get("nanos") or 0)
 
 
@@ -207,7 +204,7 @@ async def read_events(
                     await put_back(event, converter)
                     yield event
         except RPCError as error:
-            if not _is_superseded(error):
+            if error.status is not RPCStatusCode.INVALID_ARGUMENT or "branch token" not in error.message:
                 raise
         else:
             return
@@ -230,13 +227,10 @@ async def put_back(message: Message, converter: DataConverter) -> None:
     await _put_back(message, converter)
     if isinstance(message, HistoryEvent):
         attributes = getattr(message, message.WhichOneof("attributes") or "", None)
-        failure = getattr(attributes, "failure", None)
+        failure: Any = getattr(attributes, "failure", None)
         # Reading a field that is not set does not set it; cleaning what was read would.
-        failures = (
-            [failure]
-            if attributes is not None and isinstance(failure, Failure) and attributes.HasField("failure")
-            else []
-        )
+        is_set = attributes is not None and isinstance(failure, Failure) and attributes.HasField("failure")
+        failures = [failure] if is_set else []
     else:
         failures = _all(message, Failure)
     for failure in failures:
@@ -335,10 +329,9 @@ def failed_activity(event: HistoryEvent) -> tuple[int, Failure] | None:
 
 
 class Activities:
-    """Finds the activities that have ended with a result, given the events of one history in their order."""
+    """Finds the activities with these names, or all, that have ended with a result, in the events of one history."""
 
     def __init__(self, *names: str) -> None:
-        """`names` are those of the activities that are looked for; none: all."""
         self._names = names
         self._begun: dict[int, HistoryEvent] = {}
 
@@ -382,8 +375,3 @@ def reason_in(failure: Failure) -> str:
         failure = failure.cause
         message = failure.message or message
     return message
-
-
-def _is_superseded(error: RPCError) -> bool:
-    """Whether the part of the history that was read last is no longer part of it."""
-    return error.status is RPCStatusCode.INVALID_ARGUMENT and "branch token" in error.message

@@ -42,7 +42,6 @@ from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import NOT_GIVEN, REUSED, TURN_KEYS, Reused
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.identity import call_key, digest_of
-from llm_do_temporal.policy.models import models_of
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import (
     arguments_of,
@@ -57,7 +56,6 @@ from llm_do_temporal.telemetry.contents import (
 _OUTPUT = "final_result"
 """Name of the call that gives a structured result; it calls nothing."""
 LackKind = Literal["tools", "files"]
-
 _LOOK_UP = "reuse_call"
 """Activity by which a fork looks a call up."""
 
@@ -98,7 +96,10 @@ class Beginnings:
         scheduled = event.activity_task_scheduled_event_attributes
         if scheduled.activity_type.name == LOAD_RUN.name:
             self._loads.add(event.event_id)
-        loaded = self._loaded(event)
+        completed, local = event.activity_task_completed_event_attributes, local_effect(event)
+        loaded = completed.result.payloads if completed.scheduled_event_id in self._loads else None
+        if local is not None and local.activity == LOAD_RUN.name and local.failure is None:
+            loaded = local.result
         if loaded is not None and not any(map(is_kept_outside, (*loaded, *_input(self._loading)))):
             return self._entered(self._loading, decode_json(loaded[0]) if loaded else None)
         told = told_in(event.workflow_properties_modified_event_attributes.upserted_memo)
@@ -123,14 +124,6 @@ class Beginnings:
             given = as_object(continued.get("entry"))
         is_outside = any(map(is_kept_outside, started.input.payloads))
         return Beginning(given or told_in(started.memo), before, is_outside)
-
-    def _loaded(self, event: HistoryEvent) -> Sequence[Payload] | None:
-        """Return the result of the loading of the entry worker, where this event has it."""
-        local = local_effect(event)
-        if local is not None and local.activity == LOAD_RUN.name and local.failure is None:
-            return local.result
-        completed = event.activity_task_completed_event_attributes
-        return completed.result.payloads if completed.scheduled_event_id in self._loads else None
 
     def _entered(self, started: HistoryEvent, loaded: Any) -> Beginning | None:
         """Return the beginning of the entry invocation; None for a batch, and where the run is refused."""
@@ -295,6 +288,9 @@ class LookUps:
     def _read(self, found: Mapping[str, Any], *, is_local: bool) -> LookUp:
         recorded = as_object(found.get("call"))
         place = {"run": self._run, "path": recorded.get("path"), "turn": recorded.get("turn")}
+        spent = read_message(Usage, recorded.get("saved"))
+        names = ("requests", "input_tokens", "output_tokens", "cost_usd")
+        saved = Saved() if spent is None else Saved.model_validate({name: getattr(spent, name) for name in names})
         return LookUp(
             key=str(found.get("key") or ""),
             tool=str(recorded.get("tool") or ""),
@@ -302,7 +298,7 @@ class LookUps:
             child=str(recorded.get("child") or ""),
             origin=_reused(place) if recorded else None,
             note=str(found.get("note") or ""),
-            saved=_saved(recorded.get("saved")),
+            saved=None if spent is None else saved.plus(spent.saved),
             is_local=is_local,
         )
 
@@ -343,8 +339,12 @@ class CallOrigins:
     def take(self, event: HistoryEvent) -> None:
         """Take in the next event."""
         found = self._look_ups.take(event)
-        call = None if found is None else self._calls.get(found.key) or self._delegation(found)
-        if found is None or call is None:
+        if found is None:
+            return
+        # Delegations are found by their inputs, too: then it is the first call of this worker without an origin.
+        free = (call for call, tool in self._tools.items() if tool == found.tool and call not in self._found)
+        call = self._calls.get(found.key) or (next(free, None) if found.is_delegation else None)
+        if call is None:
             return
         if found.origin is not None:
             child = {"child": found.child} if found.child else {}
@@ -357,23 +357,10 @@ class CallOrigins:
         nothing where there was none to take."""
         return self._found.get(call, {})
 
-    def _delegation(self, found: LookUp) -> str | None:
-        """Return the first call of this worker without an origin: delegations are found by their inputs, too."""
-        free = (call for call, tool in self._tools.items() if tool == found.tool and call not in self._found)
-        return next(free, None) if found.is_delegation else None
-
 
 def _reused(value: Any) -> Reused | None:
     told = as_object(value)
     return read_message(Reused, {name: told[name] for name in told if name != "child"}) if told else None
-
-
-def _saved(value: Any) -> Saved | None:
-    spent = read_message(Usage, value)
-    if spent is None:
-        return None
-    names = ("requests", "input_tokens", "output_tokens", "cost_usd")
-    return Saved.model_validate({name: getattr(spent, name) for name in names}).plus(spent.saved)
 
 
 def spent_by(response: Mapping[str, Any], model: str, calls: list[str]) -> Usage:
@@ -395,13 +382,6 @@ def spent_by(response: Mapping[str, Any], model: str, calls: list[str]) -> Usage
         costs={model: cost} if cost else {},
         estimated=int(usage.get("unmeasured_requests") or 0),
     )
-
-
-def model_names(invocation: Mapping[str, Any]) -> str:
-    """Return the names of an invocation's models, each alias with the model that it stands for."""
-    aliases = model_aliases(invocation)
-    models = models_of(str(invocation.get("model", "")))
-    return ", ".join(f"{model} ({aliases[model]})" if model in aliases else model for model in models)
 
 
 def model_aliases(invocation: Mapping[str, Any]) -> dict[str, str]:

@@ -8,17 +8,21 @@ the run's workflow follows too.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from temporalio.api.common.v1 import Payload, Payloads
-from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
+from temporalio.api.history.v1 import (
+    HistoryEvent,
+    SignalExternalWorkflowExecutionInitiatedEventAttributes,
+    WorkflowExecutionSignaledEventAttributes,
+)
 
 from llm_do_temporal.client.connections import out_of_reach
 from llm_do_temporal.client.history.events import (
     ENDS,
+    as_object,
     decode_json,
     first_object,
     local_effect,
@@ -78,7 +82,7 @@ class DeskNews:
     @property
     def message(self) -> dict[str, Any]:
         """The message; empty where it is none, or cannot be read here."""
-        return cast("dict[str, Any]", self.value) if isinstance(self.value, dict) else {}
+        return as_object(self.value)
 
 
 def news_at_desk(event: HistoryEvent) -> DeskNews | None:
@@ -86,7 +90,11 @@ def news_at_desk(event: HistoryEvent) -> DeskNews | None:
 
     A record that is kept outside and not at hand may be any news: it stands for a question.
     """
-    return _received(event, _TO_DESK) or _sent(event, _FROM_DESK) or _recorded(event)
+    return (
+        _signalled(event.workflow_execution_signaled_event_attributes, _TO_DESK)
+        or _signalled(event.signal_external_workflow_execution_initiated_event_attributes, _FROM_DESK)
+        or _recorded(event)
+    )
 
 
 def news_at_invocation(event: HistoryEvent, *, is_entry: bool) -> DeskNews | None:
@@ -96,7 +104,8 @@ def news_at_invocation(event: HistoryEvent, *, is_entry: bool) -> DeskNews | Non
     record that is kept outside and not at hand tells nothing.
     """
     if not is_entry:
-        return _sent(event, _TO_DESK) or _received(event, _FROM_DESK)
+        sent = event.signal_external_workflow_execution_initiated_event_attributes
+        return _signalled(sent, _TO_DESK) or _signalled(event.workflow_execution_signaled_event_attributes, _FROM_DESK)
     news = _recorded(event)
     return None if news is None or news.is_outside or news.kind in _OF_DESK else news
 
@@ -107,18 +116,12 @@ def ignored_signal(event: HistoryEvent) -> str | None:
     return str(news.message.get("reason") or "") if news is not None and news.kind == "ignored" else None
 
 
-def _received(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:
-    signal = event.workflow_execution_signaled_event_attributes
-    return _signalled(kinds.get(signal.signal_name), signal.input.payloads)
-
-
-def _sent(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:
-    signal = event.signal_external_workflow_execution_initiated_event_attributes
-    return _signalled(kinds.get(signal.signal_name), signal.input.payloads)
-
-
-def _signalled(kind: NewsKind | None, payloads: Sequence[Payload]) -> DeskNews | None:
+def _signalled(
+    signal: WorkflowExecutionSignaledEventAttributes | SignalExternalWorkflowExecutionInitiatedEventAttributes,
+    kinds: Mapping[str, NewsKind],
+) -> DeskNews | None:
     """Return the news in a signal; None where it has not one value, as both sides ignore it too."""
+    kind, payloads = kinds.get(signal.signal_name), signal.input.payloads
     if kind is None or len(payloads) != 1:
         return None
     return DeskNews(kind, decode_json(payloads[0]), is_kept_outside(payloads[0]))
@@ -213,25 +216,18 @@ def undone_words(again: str) -> str:
     return f"not carried out: {again} asks again, and says why"
 
 
-@dataclass(frozen=True)
-class DeskAccount:
-    """A run's desk as far as the run's history tells it."""
+async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> tuple[list[Question], list[Grant]]:
+    """Return the run's questions in the order of their ids, and the remembered decisions in force, as events tell them.
 
-    questions: list[Question]
-    """Questions in the order of their ids."""
-    grants: list[Grant]
-    """Remembered decisions that are in force."""
-
-
-async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> DeskAccount:
-    """Return what the events tell of the run's desk. Raises UsageError where a value is kept elsewhere."""
+    Raises UsageError where a value is kept elsewhere.
+    """
     reader = _Reader()
     async for event in events:
         reader.take(event)
     state = reader.state
     approvals = (*reader.archive, *state.approvals)
     questions = [Question.of(one, run, reader.start.task(one.request.path) or one.request.item) for one in approvals]
-    return DeskAccount(questions, list(state.grants))
+    return questions, list(state.grants)
 
 
 @dataclass(frozen=True)
@@ -310,10 +306,8 @@ class _Reader:
             return
         if any(is_kept_outside(payload) for payload in started.input.payloads):
             raise out_of_reach()
-        value: Any = first_object(started.input.payloads)
-        for name in ("continued", "desk"):
-            value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-        carried = DeskState.model_validate(value or {})
+        continued = as_object(first_object(started.input.payloads).get("continued"))
+        carried = DeskState.model_validate(continued.get("desk") or {})
         kept = {approval.id for approval in carried.approvals}
         self.archive += tuple(approval for approval in self._state.approvals if approval.id not in kept)
         self._state = DeskState(approvals=carried.approvals, grants=carried.grants, earlier=carried.earlier)
@@ -322,7 +316,9 @@ class _Reader:
     def _take_signal(self, signal: WorkflowExecutionSignaledEventAttributes) -> None:
         """Note a revocation, or the approval that a decision is about."""
         if signal.signal_name == REVOKE_GRANT_SIGNAL:
-            values = [decode_json(payload) for payload in _at_hand(signal.input)]
+            if any(map(is_kept_outside, signal.input.payloads)):
+                raise out_of_reach()
+            values = [decode_json(payload) for payload in signal.input.payloads]
             revocation = read_message(RevokeGrantInput, values[0]) if len(values) == 1 else None
             if revocation is not None:
                 is_decided = bool(self._decided & {revocation.id, None})
@@ -352,14 +348,6 @@ class _Reader:
                 pass
 
     def _answer(self, approval_id: str, changes: dict[str, Any]) -> None:
-        """Follow the desk in what it has told an invocation."""
         approval = desk.question(self._state, approval_id)
         if approval is not None:
             self._state = desk.with_answer(self._state, approval.model_copy(update=changes))
-
-
-def _at_hand(payloads: Payloads) -> Sequence[Payload]:
-    """Return the values of a signal. Raises UsageError where they are out of reach."""
-    if any(map(is_kept_outside, payloads.payloads)):
-        raise out_of_reach()
-    return payloads.payloads

@@ -51,10 +51,8 @@ from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outsi
 
 MAX_BYTES = 32 << 20
 """Largest file that is sent to whoever looks at a run."""
-_CHANGES: dict[str, type[WriteFileInput | EditFileInput]] = {
-    WRITE_FILE.name: WriteFileInput,
-    EDIT_FILE.name: EditFileInput,
-}
+_CHANGES: dict[str, type[WriteFileInput | EditFileInput]]
+_CHANGES = {WRITE_FILE.name: WriteFileInput, EDIT_FILE.name: EditFileInput}
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,6 @@ class FileWrite:
 
     at: datetime
     by: str
-    """Position in the tree of the invocation that wrote it."""
     request: WriteFileInput | EditFileInput
     change: FileChange
 
@@ -190,11 +187,10 @@ class FileWrite:
 
 @dataclass(frozen=True)
 class FileCommit:
-    """Commit of reviewed changes."""
+    """Commit of reviewed changes of the invocation at a position in the tree."""
 
     at: datetime
     by: str
-    """Position in the tree of the invocation whose changes they are."""
     manifest: str
     """Name of the blob with the changes; empty where it is not told."""
     made: CommittedChanges
@@ -208,10 +204,9 @@ class FileCommit:
 
 
 class FileReader:
-    """Finds what one invocation has done to files, given the events of its histories in their order."""
+    """Finds what the invocation at a path of the tree has done to files, in the events of its histories."""
 
     def __init__(self, path: str) -> None:
-        """`path` is the invocation's position in the tree."""
         self.steps: list[FileWrite | FileCommit] = []
         """Writes and commits that have ended, in their order."""
         self._path = path
@@ -318,7 +313,7 @@ class Story:
 
     def take(self, workflow_id: str, event: HistoryEvent) -> None:
         """Take in the next event of the workflow with this id."""
-        path = workflow_id.removeprefix(f"{self._run}/") if workflow_id != self._run else ENTRY_PATH
+        path = workflow_id.partition("/")[2] or ENTRY_PATH
         self._files.setdefault(workflow_id, FileReader(path)).take(event)
         if workflow_id != self._run:
             return
@@ -329,12 +324,11 @@ class Story:
         else:
             news = news_at_desk(event)
             held = read_message(HeldNews, news.value) if news is not None and news.kind == "held" else None
-            if held is not None:
-                self._take_held(held, event.event_time.ToDatetime(UTC))
-
-    def _take_held(self, news: HeldNews, at: datetime) -> None:
-        before = self._held.pop(news.id, None)
-        if before is not None and (news.held is None or news.held.decision is not before.decision):
-            self.taken_back.append(TakenBack(news.id, before.decision.value, before.by, at))
-        if news.held is not None:
-            self._held[news.id] = news.held
+            if held is None:
+                return
+            before = self._held.pop(held.id, None)
+            if before is not None and (held.held is None or held.held.decision is not before.decision):
+                at = event.event_time.ToDatetime(UTC)
+                self.taken_back.append(TakenBack(held.id, before.decision.value, before.by, at))
+            if held.held is not None:
+                self._held[held.id] = held.held

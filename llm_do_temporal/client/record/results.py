@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
@@ -114,8 +114,11 @@ class Tracks:
         parts: list[TrackPart] = []
         run_id: str | None = branch.run_id or None
         while len(parts) < MOST_PARTS:
+            part = TrackPart(run, branch.workflow_id, branch.path)
+            handle = self._client.get_workflow_handle(branch.workflow_id, run_id=run_id)
             try:
-                part = await self._part(run, branch, run_id)
+                async for event in read_events(handle, wait=False, converter=self._client.data_converter):
+                    part.take(event)
             except RPCError as error:
                 if not is_missing(error):
                     raise
@@ -125,13 +128,6 @@ class Tracks:
             if run_id is None or (since is not None and part.begin is not None and part.begin <= since):
                 break
         return track_of(parts)
-
-    async def _part(self, run: str, branch: Branch, run_id: str | None) -> TrackPart:
-        part = TrackPart(run, branch.workflow_id, branch.path)
-        handle = self._client.get_workflow_handle(branch.workflow_id, run_id=run_id)
-        async for event in read_events(handle, wait=False, converter=self._client.data_converter):
-            part.take(event)
-        return part
 
 
 class TrackPart:
@@ -182,9 +178,10 @@ def track_of(parts: Sequence[TrackPart]) -> Track:
 def _period(span: ReadableSpan) -> Period | None:
     """Return the period that a span is; None for spans of runs, invocations and effects."""
     told: dict[str, Any] = dict(span.attributes or {})
-    begin, end = _moment(span.start_time), _moment(span.end_time)
-    if begin is None:
+    if span.start_time is None:
         return None
+    begin = datetime.fromtimestamp(span.start_time / 1_000_000_000, UTC)
+    end = None if span.end_time is None else datetime.fromtimestamp(span.end_time / 1_000_000_000, UTC)
     failed, error = span.status.status_code is StatusCode.ERROR, span.status.description or ""
     operation, origin = told.get("gen_ai.operation.name"), str(told.get("llm_do.reused_from") or "")
     error = error or (f"from {origin}" if origin else "")
@@ -197,10 +194,6 @@ def _period(span: ReadableSpan) -> Period | None:
     decision, by = (str(told.get(f"llm_do.approval.{name}") or "") for name in ("decision", "by"))
     outcome = f"{decision} by {by or 'somebody'}" if decision else ""
     return Period("wait", str(told.get("llm_do.summary") or ""), begin, end, outcome=outcome)
-
-
-def _moment(nanoseconds: int | None) -> datetime | None:
-    return None if nanoseconds is None else datetime.fromtimestamp(nanoseconds / 1_000_000_000, UTC)
 
 
 BOM = "\ufeff"
@@ -227,8 +220,14 @@ class ResultRow:
 
 
 def csv_text(rows: Sequence[ResultRow]) -> str:
-    """Return the table; all rows have the same columns before the output, and behind the scores."""
-    keys = _output_keys([row.output for row in rows])
+    """Return the table; all rows have the same columns before the output, and behind the scores.
+
+    Structured outputs have a column for each of their keys, in the order in which these appear.
+    """
+    given = [row.output for row in rows if row.output is not None]
+    is_structured = bool(given) and all(isinstance(output, dict) for output in given)
+    found = list(dict.fromkeys(key for output in given for key in output)) if is_structured else []
+    keys = found if 0 < len(found) <= MOST_COLUMNS else None
     scores = list(dict.fromkeys(name for row in rows for name in row.scores))
     outputs = ["output"] if keys is None else [f"output.{key}" for key in keys]
     lead, tail = (list(rows[0].lead), list(rows[0].tail)) if rows else ([], [])
@@ -236,20 +235,10 @@ def csv_text(rows: Sequence[ResultRow]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([_cell(name) for name in (*lead, *outputs, *(f"score.{name}" for name in scores), *tail)])
     for row in rows:
-        given = cast("dict[str, Any]", row.output or {})
-        output = [row.output] if keys is None else [given.get(key) for key in keys]
+        output = [row.output] if keys is None else [(row.output or {}).get(key) for key in keys]
         values = [*row.lead.values(), *output, *(row.scores.get(name) for name in scores), *row.tail.values()]
         writer.writerow([_cell(value) for value in values])
     return text.getvalue()
-
-
-def _output_keys(outputs: Sequence[Any]) -> list[str] | None:
-    """Return the keys of structured outputs, in the order in which they appear; None where they are one column."""
-    given = [output for output in outputs if output is not None]
-    if not given or not all(isinstance(output, dict) for output in given):
-        return None
-    keys = list(dict.fromkeys(key for output in given for key in cast("dict[str, Any]", output)))
-    return keys if 0 < len(keys) <= MOST_COLUMNS else None
 
 
 def _cell(value: Any) -> str:
@@ -281,8 +270,9 @@ class ShownResult:
         """The output as text, of a structured one the plain fields, the short ones first; or the error in its place."""
         if self.item.error is not None:
             return str(self.item.error["message"])
-        fields = as_object(self.item.output)
-        plain = sorted((f"{name}: {_text(one)}" for name, one in fields.items() if _is_plain(one)), key=len)
+        given = as_object(self.item.output).items()
+        fields = [(name, one) for name, one in given if one is not None and not isinstance(one, dict | list)]
+        plain = sorted((f"{name}: {_text(one)}" for name, one in fields), key=len)
         return " · ".join(plain) or _text(self.item.output)
 
     def take(self, event: HistoryEvent) -> None:
@@ -311,10 +301,6 @@ class ShownResult:
         return ResultRow(lead, item.output, {}, tail)
 
 
-def _is_plain(value: Any) -> bool:
-    return value is not None and not isinstance(value, dict | list)
-
-
 def _text(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -337,21 +323,25 @@ async def read_results(client: Client, run: str) -> list[ShownResult]:
             if facts.prompt == KEPT_OUTSIDE:
                 raise UsageError(_NOT_HERE, next_step="Name the workshop with --workshop DIR, where its blob store is.")
             is_batch = bool(facts.items)  # a run that reads its items itself goes on as new with them
-            results = _of_items(run, facts) if is_batch else results or _of_run(run, facts)
+            if is_batch or not results:
+                results = _beginning(run, facts)
         found = results.get(callee_of(event) or ("" if is_batch else run))
         if found is not None:
             found.take(event)
         if is_batch and event.event_type in ENDS:
-            _take_outcomes(list(results.values()), event)
+            for result, outcome in zip(results.values(), results_of(event), strict=False):
+                # It never became a workflow, or its history is no longer kept.
+                if result.item.is_open:
+                    result.item.take_result(outcome)
+                    result.item.status = outcome.status
     return list(results.values())
 
 
-def _of_run(run: str, facts: RunFacts) -> dict[str, ShownResult]:
-    files = tuple(file.path for file in facts.attachments)
-    return {run: ShownResult(Item(first_line(facts.prompt) or run, ENTRY_PATH), files, facts.prompt or facts.input)}
-
-
-def _of_items(run: str, facts: RunFacts) -> dict[str, ShownResult]:
+def _beginning(run: str, facts: RunFacts) -> dict[str, ShownResult]:
+    """Return what will be the results, by the ids of the workflows that have them."""
+    if not facts.items:
+        files = tuple(file.path for file in facts.attachments)
+        return {run: ShownResult(Item(first_line(facts.prompt) or run, ENTRY_PATH), files, facts.prompt or facts.input)}
     results: dict[str, ShownResult] = {}
     for number, given in enumerate(facts.items, 1):
         item = Item.of(given, number)
@@ -360,11 +350,3 @@ def _of_items(run: str, facts: RunFacts) -> dict[str, ShownResult]:
         files = tuple(named or [file.path for file in given.attachments])
         results[f"{run}/{item.path}"] = ShownResult(item, files, given.prompt or given.input)
     return results
-
-
-def _take_outcomes(results: Sequence[ShownResult], completed: HistoryEvent) -> None:
-    """Take in the end of the run for items that never became workflows, or whose history is no longer kept."""
-    for result, outcome in zip(results, results_of(completed), strict=False):
-        if result.item.is_open:
-            result.item.take_result(outcome)
-            result.item.status = outcome.status

@@ -37,8 +37,6 @@ _LONGEST_SECONDS = 30.0
 _SETTLE_SECONDS = 2.0
 """Seconds without anything read, once the run has ended, between two looks whether there is more."""
 _TELL_SECONDS = 0.1
-
-
 _Read: TypeAlias = tuple[str, HistoryEvent | None]
 """Id of a workflow, and the next event of its history; None for its end."""
 
@@ -134,7 +132,15 @@ class Follower:
         return [replace(one, order=reading.order._replace(part=part)) for part, one in enumerate(told)]
 
     def _apply(self, workflow_id: str, event: HistoryEvent) -> list[ViewEvent]:
-        self._note_child(workflow_id, event)
+        # What this event starts is read from now on.
+        asked = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
+        if asked:
+            self._beginning[asked] = workflow_id
+        self._beginning.pop(event.start_child_workflow_execution_failed_event_attributes.workflow_id, None)
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            self._beginning.pop(child.workflow_id, None)
+            self._read(child.workflow_id, child.run_id)
         if workflow_id == self.view.run:
             return self._apply_run(event)
         node = self.view.nodes.setdefault(workflow_id, Node(workflow_id))
@@ -146,59 +152,36 @@ class Follower:
                 told.append(item_event(item, event.event_time.ToDatetime()))
         return told
 
-    def _note_child(self, parent: str, event: HistoryEvent) -> None:
-        """Begin to read what this event started, if it did."""
-        asked = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
-        if asked:
-            self._beginning[asked] = parent
-        self._beginning.pop(event.start_child_workflow_execution_failed_event_attributes.workflow_id, None)
-        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
-            child = event.child_workflow_execution_started_event_attributes.workflow_execution
-            self._beginning.pop(child.workflow_id, None)
-            self._read(child.workflow_id, child.run_id)
-
     def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
         """Return what an event of the run's own history tells of the run and of its entry invocation."""
         at = event.event_time.ToDatetime()
         told = self._entry.apply(event)
         if self._entry.started_at is not None:
             self.view.nodes.setdefault(self.view.run, self._entry)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and self.view.started_at is None:
+        is_start = event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
+        is_first = is_start and self.view.started_at is None
+        if is_first:
             self.view.started_at = at
-            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told, *self._items(event, at)]
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and not self.view.items:
+            told.insert(0, ViewEvent("run.started", at, "", {"run": self.view.run}))
+        if is_first or (is_start and not self.view.items):
             # The items of a run that reads them first are known once it goes on with them.
-            return [*told, *self._items(event, at)]
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-            return [*told, *self._desk_changed(event, at)]
-        return [*told, *self._run_ended(event, at)] if event.event_type in ENDS else told
-
-    def _items(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        """Take in the items of a batch; return the ends of those that cannot be used."""
-        self.view.items = items_of(self.view.run, event)
-        return [item_event(item, at) for item in self.view.items.values() if not item.is_open]
-
-    def _run_ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        self.view.status, self.view.error, self.view.ended_at = self._entry.status, self._entry.error, at
-        self.view.pending = []
-        ended = f"run.{self.view.status.replace(' ', '_')}"
-        return [*self._never_begun(event, at), ViewEvent(ended, at, "", {"error": self.view.error or None})]
-
-    def _never_begun(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        """The items that failed before they became workflows."""
-        told: list[ViewEvent] = []
-        for (workflow_id, item), result in zip(self.view.items.items(), results_of(event), strict=False):
-            if workflow_id not in self._readers and item.take_result(result):
-                told.append(item_event(item, at))
+            self.view.items = items_of(self.view.run, event)
+            told += [item_event(item, at) for item in self.view.items.values() if not item.is_open]
+        memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if PENDING_MEMO in memo:
+            # Only once the desk itself tells which questions wait can they be answered.
+            self.view.pending = pending_from_memo(decode_json(memo[PENDING_MEMO]))
+            told.append(ViewEvent("desk.changed", at, "", {"pending": [one.id for one in self.view.pending]}))
+        if event.event_type in ENDS:
+            self.view.status, self.view.error, self.view.ended_at = self._entry.status, self._entry.error, at
+            self.view.pending = []
+            for (workflow_id, item), result in zip(self.view.items.items(), results_of(event), strict=False):
+                # It failed before it became a workflow.
+                if workflow_id not in self._readers and item.take_result(result):
+                    told.append(item_event(item, at))
+            ended = f"run.{self.view.status.replace(' ', '_')}"
+            told.append(ViewEvent(ended, at, "", {"error": self.view.error or None}))
         return told
-
-    def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        """Return an event when the desk itself tells which questions wait; only then can they be answered."""
-        fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
-        if PENDING_MEMO not in fields:
-            return []
-        self.view.pending = pending_from_memo(decode_json(fields[PENDING_MEMO]))
-        return [ViewEvent("desk.changed", at, "", {"pending": [one.id for one in self.view.pending]})]
 
     def _read(self, workflow_id: str, run_id: str | None) -> None:
         if workflow_id not in self._readers:
@@ -240,10 +223,7 @@ async def ordered_events(client: Client, run: str, *, follow: bool) -> AsyncIter
 
 
 async def _read(follower: Follower, sequence: EventSequence) -> None:
-    """Read until the run has ended and its children's histories are read, or nothing comes for _PATIENCE_SECONDS.
-
-    Raises RPCError.
-    """
+    """Read until the run has ended and all its histories are read, or nothing comes for _PATIENCE_SECONDS."""
     events = follower.events()
     following = asyncio.ensure_future(anext(events, None))
     quiet = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -127,8 +127,8 @@ def failed_items(items: Iterable[Item]) -> list[str]:
 def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:
     """The items of a run by the ids of their workflows; none for a run without a batch."""
     batch = read_start(started.workflow_execution_started_event_attributes.input.payloads).batch
-    items = [Item.of(given, number) for number, given in enumerate(() if batch is None else batch.items, 1)]
-    return {f"{run}/{item.path}": item for item in items}
+    given = () if batch is None else batch.items
+    return {f"{run}/{item_path(number)}": Item.of(one, number) for number, one in enumerate(given, 1)}
 
 
 def results_of(completed: HistoryEvent) -> tuple[ItemResult, ...]:
@@ -184,25 +184,8 @@ class BatchProgress:
         return " · ".join(parts)
 
 
-@dataclass(frozen=True)
-class ItemRow:
-    """Item of a batch as a summary lists it, in words."""
-
-    name: str
-    state: str
-    took: str
-    turns: str
-    tokens: str
-    cost: str
-    error: str
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The row of a table with the columns COLUMNS."""
-        return (self.name, self.state, self.took, self.turns, self.tokens, self.cost, self.error)
-
-
 COLUMNS = ("ITEM", "STATE", "TIME", "TURNS", "TOKENS", "COST", "ERROR")
+"""Titles of the cells of a summary's rows."""
 
 
 def progress_of(view: RunView, now: datetime) -> BatchProgress | None:
@@ -215,29 +198,23 @@ def progress_of(view: RunView, now: datetime) -> BatchProgress | None:
     return BatchProgress(view.counts, ended, elapsed, view.usage.cost_usd, view.status == "running", waiting)
 
 
-def item_rows(view: RunView) -> tuple[list[ItemRow], int]:
+def item_rows(view: RunView) -> tuple[list[tuple[str, ...]], int]:
     """Return the rows of a summary, and how many items are in none: of more than MOST_ROWS, those that completed."""
     everything = list(view.items.items())
     wanted = [(workflow_id, item) for workflow_id, item in everything if item.status != "completed"]
     shown = everything if len(everything) <= MOST_ROWS else wanted[:MOST_ROWS]
-    return list(_rows(view, shown)), len(everything) - len(shown)
-
-
-def _rows(view: RunView, shown: list[tuple[str, Item]]) -> Iterator[ItemRow]:
+    rows: list[tuple[str, ...]] = []
     for workflow_id, item in shown:
         node = view.nodes.get(workflow_id)
         begun, ended = (None, None) if node is None else (node.started_at, node.ended_at)
         usage = item.usage if node is None else view.total_of(node)
         tokens = usage.input_tokens + usage.output_tokens
-        yield ItemRow(
-            name=item.name,
-            state=item.status,
-            took="" if begun is None or ended is None else _rough(ended - begun),
-            turns=str(usage.requests) if usage.requests else "",
-            tokens=f"{tokens:,}" if tokens else "",
-            cost="" if usage.cost_usd is None else _money(usage.cost_usd),
-            error="" if item.error is None else str(item.error["message"]),
-        )
+        took = "" if begun is None or ended is None else _rough(ended - begun)
+        turns, spent = str(usage.requests or ""), f"{tokens:,}" if tokens else ""
+        cost = "" if usage.cost_usd is None else _money(usage.cost_usd)
+        error = "" if item.error is None else str(item.error["message"])
+        rows.append((item.name, item.status, took, turns, spent, cost, error))
+    return rows, len(everything) - len(shown)
 
 
 def _money(amount: Decimal) -> str:

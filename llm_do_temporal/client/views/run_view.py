@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 from temporalio.api.common.v1 import Payload
@@ -37,7 +38,7 @@ from llm_do_temporal.client.history.invocations import (
     ReusedStep,
     asked_calls,
     failed_calls,
-    model_names,
+    model_aliases,
     origin_of_turn,
     spent_by,
     warnings_of,
@@ -51,7 +52,7 @@ from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.messages.runs import ItemCounts, PendingApprovalMemo
-from llm_do_temporal.policy.models import read_serving_id
+from llm_do_temporal.policy.models import models_of, read_serving_id
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 
@@ -172,9 +173,8 @@ class Node:
             return self._begin(begun, at)
         if event.event_type in ENDS:
             return self._ended(event, at)
-        return [] if self.started_at is None else self._went_on(event, at)
-
-    def _went_on(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        if self.started_at is None:
+            return []
         found = self._look_ups.take(event)
         if found is None:
             return self._moved(event, at)
@@ -228,7 +228,9 @@ class Node:
         self.path = str(given.get("path", ""))
         worker = given.get("worker")
         self.worker = str(as_object(worker).get("name", "") if isinstance(worker, dict) else worker or "")
-        self.model = model_names(given)
+        aliases = model_aliases(given)
+        models = models_of(str(given.get("model", "")))
+        self.model = ", ".join(f"{model} ({aliases[model]})" if model in aliases else model for model in models)
         self.depth = int(given.get("depth") or 0)
         self.template = template_of(given)
         begins = self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)
@@ -267,7 +269,7 @@ class Node:
         asked = asked_calls(parts)
         calls = [str(one["tool"]) for one in asked]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
-        if any(is_kept_outside(payload) for payload in attributes.result.payloads):
+        if any(map(is_kept_outside, attributes.result.payloads)):
             text = KEPT_OUTSIDE
         spent, origin = spent_by(response, model, calls), origin_of_turn(response)
         self.usage = self.usage.plus(spent)
@@ -276,19 +278,12 @@ class Node:
         else:
             self.reused.append(ReusedStep(f"turn {self.turns + 1}", origin.place))
             self.reused_turns += 1
-        tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
-        guess: dict[str, Any] = {"estimated": True} if spent.estimated else {}
+        told: dict[str, Any] = {"turn": self.turns, "model": model, "text": text, "tools": calls, "calls": asked}
+        told |= {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+        if spent.estimated:
+            told["estimated"] = True
         if origin is not None:
-            guess["reused"] = origin.place
-        told = {
-            "turn": self.turns,
-            "model": model,
-            "text": text,
-            "tools": calls,
-            "calls": asked,
-            **tokens,
-            **guess,
-        }
+            told["reused"] = origin.place
         return [self._say("turn.completed", at, **told)]
 
     def _asked_model(self, event: HistoryEvent) -> str:
@@ -309,18 +304,21 @@ class Node:
         message = news.message
         if news.kind == "asked":
             return self._asked(message, at)
+        key = str(message.get("key", ""))
         if news.kind == "voted":
-            return self._agreed(message, at)
+            names = [vote.get("by") for vote in cast("list[dict[str, Any]]", message.get("votes") or [])]
+            summary = self.waiting.get(key, "")
+            return [self._say("approval.voted", at, id=message.get("id"), summary=summary, votes=names)]
         if news.kind == "withdrawn":
             return []
-        summary = self.waiting.pop(str(message.get("key", "")), "")
+        summary = self.waiting.pop(key, "")
         verdict = as_object(message.get("verdict"))
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
         if verdict.get("door") == "script" and verdict.get("granted_by"):
             shown["source"] = verdict["granted_by"]
         if verdict.get("via"):
             shown["via"] = verdict["via"]
-        asked_at = self.asked_at.pop(str(message.get("key", "")), None)
+        asked_at = self.asked_at.pop(key, None)
         shown["waited_seconds"] = None if asked_at is None else (at - asked_at).total_seconds()
         return [self._say("approval.decided", at, id=message.get("id"), summary=summary, **shown)]
 
@@ -333,12 +331,6 @@ class Node:
         if request.get("again"):
             shown["again"] = str(request["again"])
         return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, **shown)]
-
-    def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:
-        votes = cast("list[dict[str, Any]]", delivery.get("votes") or [])
-        names = [vote.get("by") for vote in votes]
-        summary = self.waiting.get(str(delivery.get("key", "")), "")
-        return [self._say("approval.voted", at, id=delivery.get("id"), summary=summary, votes=names)]
 
     def _ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         self.status = ENDS[event.event_type]
@@ -379,10 +371,7 @@ class RunView:
     @property
     def usage(self) -> Usage:
         """Usage of the whole tree so far."""
-        total = Usage()
-        for node in self.nodes.values():
-            total = total.plus(node.usage)
-        return total
+        return reduce(Usage.plus, (node.usage for node in self.nodes.values()), Usage())
 
     @property
     def by_model(self) -> dict[str, Usage]:
@@ -395,11 +384,8 @@ class RunView:
 
     def total_of(self, node: Node) -> Usage:
         """Return the usage of this invocation and everything below it."""
-        total = node.usage
-        for child in node.children:
-            if child in self.nodes:
-                total = total.plus(self.total_of(self.nodes[child]))
-        return total
+        below = (self.total_of(self.nodes[child]) for child in node.children if child in self.nodes)
+        return reduce(Usage.plus, below, node.usage)
 
     @property
     def ordered(self) -> list[Node]:

@@ -442,8 +442,8 @@ async def read_run_record(client: Client, run: str) -> RunRecord:
             f"the beginning of run '{run}' is no longer kept by the server, so it cannot be forked",
             next_step="Start it again; the server keeps histories for as long as the namespace's retention says.",
         )
-    account = await read_desk(run, _each(events))
-    record = RunRecord(run, execution.execution.run_id, reader.started, reader.loaded, questions=account.questions)
+    questions, _ = await read_desk(run, _each(events))
+    record = RunRecord(run, execution.execution.run_id, reader.started, reader.loaded, questions=questions)
     turn = asyncio.Semaphore(_AT_ONCE)
     readers = [reader, *await _read_below(client, reader.children, turn)]
     found = [one.record for one in readers if one.record is not None]

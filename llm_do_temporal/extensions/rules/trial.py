@@ -271,8 +271,8 @@ async def past_calls_of(run: str, events: AsyncIterator[HistoryEvent], task: str
     Raises UsageError where a value is kept elsewhere.
     """
     askers = _Askers()
-    account = await read_desk(run, askers.passed(events))
-    return tuple(PastCall(one, askers.found.get(one.request.path), task) for one in account.questions)
+    questions, _ = await read_desk(run, askers.passed(events))
+    return tuple(PastCall(one, askers.found.get(one.request.path), task) for one in questions)
 
 
 class _Askers:

@@ -11,7 +11,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
+from llm_do_temporal.client.history.questions import Question, read_desk
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.errors import UsageError
@@ -93,7 +93,7 @@ def decided(approval: str, minutes: float = 0, door: str = "signal") -> HistoryE
     return told("deliver_decision", DeliverDecisionInput(key="1", id=approval, verdict=verdict))
 
 
-async def read(*events: HistoryEvent) -> DeskAccount:
+async def read(*events: HistoryEvent) -> tuple[list[Question], list[Grant]]:
     async def reading() -> AsyncIterator[HistoryEvent]:
         for event in events:
             yield event
@@ -105,14 +105,16 @@ async def test_what_a_run_had_settled_before_it_went_on_as_new_counts() -> None:
     grants = [Grant(tool="t", canonical_args="[]", approval=f"a{number}", verdict=VERDICT) for number in (1, 2)]
     desk = {"earlier": 4, "grants": [grant.model_dump(mode="json") for grant in grants]}
     begun = started({"worker": "main", "continued": {"desk": desk}}, before="first")
-    record = await read(begun, signaled("revoke_grant", {"id": "a2"}), signaled("request_approval", request()))
-    assert [question.id for question in record.questions] == ["a5"]
-    assert [grant.approval for grant in record.grants] == ["a1"]
+    questions, grants = await read(
+        begun, signaled("revoke_grant", {"id": "a2"}), signaled("request_approval", request())
+    )
+    assert [question.id for question in questions] == ["a5"]
+    assert [grant.approval for grant in grants] == ["a1"]
 
 
 async def test_where_a_run_stands_must_be_readable() -> None:
     elsewhere = Payload(metadata={"encoding": b"json/protobuf", "messageType": REFERENCE_TYPE}, data=b"{}")
-    assert (await read(started(elsewhere))).questions == []
+    assert (await read(started(elsewhere)))[0] == []
     with pytest.raises(UsageError, match="workshop"):
         await read(started(elsewhere, before="first"))
 
@@ -121,8 +123,8 @@ async def test_questions_that_a_run_took_along_as_new_are_asked_once() -> None:
     asked = Approval(id="a2", asked_at=NOON, request=request("2"))
     given = {"worker": "main", "continued": {"desk": {"earlier": 1, "approvals": [asked.model_dump(mode="json")]}}}
     before = [recorded(asked=request("1")), recorded(asked=request("2"))]
-    account = await read(started({"worker": "main"}), *before, started(given, before="first"))
-    assert [(one.id, one.request.key) for one in account.questions] == [("a1", "1"), ("a2", "2")]
+    questions, _ = await read(started({"worker": "main"}), *before, started(given, before="first"))
+    assert [(one.id, one.request.key) for one in questions] == [("a1", "1"), ("a2", "2")]
 
 
 async def test_news_of_the_desk_that_is_kept_elsewhere_must_be_readable() -> None:
@@ -158,7 +160,7 @@ ASK = signaled("request_approval", request())
     ],
 )
 async def test_a_grant_is_taken_back_by_what_came_after_it(events: list[HistoryEvent], in_force: bool) -> None:
-    assert bool((await read(*events)).grants) is in_force
+    assert bool((await read(*events))[1]) is in_force
 
 
 def held_grant(minutes: float) -> HistoryEvent:
@@ -181,7 +183,7 @@ def held_grant(minutes: float) -> HistoryEvent:
 async def test_the_grant_of_a_held_decision_begins_when_it_takes_effect(
     events: list[HistoryEvent], in_force: bool
 ) -> None:
-    assert bool((await read(*events)).grants) is in_force
+    assert bool((await read(*events))[1]) is in_force
 
 
 async def test_what_a_grant_answered_is_no_grant() -> None:
@@ -190,9 +192,9 @@ async def test_what_a_grant_answered_is_no_grant() -> None:
     second = told("deliver_decision", DeliverDecisionInput(key="2", id="a2", verdict=echoed))
     third = told("deliver_decision", DeliverDecisionInput(key="3", id="a3", verdict=once))
     asked = [signaled("request_approval", request(key)) for key in ("1", "2", "3")]
-    record = await read(*asked, decided("a1"), second, third)
-    assert [grant.approval for grant in record.grants] == ["a1"]
-    assert [question.is_open for question in record.questions] == [False] * 3
+    questions, grants = await read(*asked, decided("a1"), second, third)
+    assert [grant.approval for grant in grants] == ["a1"]
+    assert [question.is_open for question in questions] == [False] * 3
 
 
 class Desk:
@@ -369,7 +371,7 @@ async def test_a_client_reads_from_the_history_the_desk_that_the_workflow_keeps(
     kept = Desk(near=near)
     for step, values, named in steps:
         getattr(kept, step)(*values, **named)
-    record = await read(*kept.events)
-    assert record.questions == [Question.of(one, "run") for one in kept.state.approvals]
-    assert record.grants == list(kept.state.grants)
-    assert [one.id for one in record.questions if one.is_open] == [one.id for one in desk.pending(kept.state)]
+    questions, grants = await read(*kept.events)
+    assert questions == [Question.of(one, "run") for one in kept.state.approvals]
+    assert grants == list(kept.state.grants)
+    assert [one.id for one in questions if one.is_open] == [one.id for one in desk.pending(kept.state)]
