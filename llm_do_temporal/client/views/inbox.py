@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client
@@ -51,13 +51,11 @@ _WAITING = f"{_OPEN} AND ({PENDING_ATTRIBUTE} > 0 OR {PENDING_ATTRIBUTE} IS NULL
 """A run has no such attribute if it was loaded before the namespace knew it; its memo tells."""
 
 
-@dataclass(frozen=True)
-class _End:
-    """Time with which a list ends."""
+class _End(NamedTuple):
+    """Time with which a list ends, and whether more runs than wanted began in the moment before it."""
 
     until: datetime
     is_crowded: bool
-    """Whether more runs than wanted began in the moment before it."""
 
 
 class OldestRuns:
@@ -77,17 +75,12 @@ class OldestRuns:
         wanted = range(max(most // 4, 1), most + 1)
         async with self._turn:
             end = self._ends.get(most)
-            if end is None or not await _still_fits(end, count, after, wanted):
-                end = await _search(count, now, after, wanted)
-                self._ends[most] = end
-            return end.until
-
-
-async def _still_fits(end: _End, count: Count, after: datetime | None, wanted: range) -> bool:
-    if after is not None and end.until <= after:
-        return False
-    found = await count(end.until)
-    return found in wanted or (end.is_crowded and found >= wanted.stop)
+            if end is not None and (after is None or end.until > after):
+                found = await count(end.until)
+                if found in wanted or (end.is_crowded and found >= wanted.stop):
+                    return end.until
+            self._ends[most] = await _search(count, now, after, wanted)
+            return self._ends[most].until
 
 
 async def _search(count: Count, now: datetime, after: datetime | None, wanted: range) -> _End:
@@ -243,11 +236,8 @@ class InboxReader:
         reading = _Reading()
         async for part in every_part(self._client, query):
             for info in part.found:
-                await self._take(reading, info)
+                reading.take(info, await self._known.read(info, self._client.data_converter))
         return reading
-
-    async def _take(self, reading: _Reading, info: WorkflowExecutionInfo) -> None:
-        reading.take(info, await self._known.read(info, self._client.data_converter))
 
     async def _oldest_of(self, waiting: int) -> _Reading:
         """Read the oldest of so many runs, up to MOST_RUNS that ask something that can be read here.
@@ -265,7 +255,7 @@ class InboxReader:
             for info in reversed([info async for part in parts for info in part.found]):
                 if reading.asking == MOST_RUNS:
                     break
-                await self._take(reading, info)
+                reading.take(info, await self._known.read(info, self._client.data_converter))
             if until is None:
                 break
             most, after = 2 * most, until

@@ -150,20 +150,24 @@ async def _trouble(client: Client, node: Node, queues: _Queues) -> Trouble | Non
         if missing is not None:
             return missing
         for pending in activities:
-            if pending.HasField("last_failure"):
-                await put_back(pending.last_failure, client.data_converter)
-                return _read(pending)
+            if not pending.HasField("last_failure"):
+                continue
+            failure, at = pending.last_failure, pending.next_attempt_schedule_time
+            await put_back(failure, client.data_converter)
+            if failure.application_failure_info.type == WAITS_FOR_BATCH:
+                # Nothing failed, and the attempts only look whether the batch has ended.
+                return Trouble(None, failure.message)
+            waits = pending.HasField("next_attempt_schedule_time")
+            return Trouble(pending.attempt, failure.message, at.ToDatetime(UTC) if waits else None)
     return None
 
 
 def _activities(description: WorkflowExecutionDescription, *, of_run: bool) -> list[PendingActivityInfo]:
-    """Return the pending activities of a run itself, or those of the invocation in the same workflow."""
     pending = description.raw_description.pending_activities
     return [one for one in pending if (one.activity_type.name in DESK_ACTIVITIES) == of_run]
 
 
 async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -> Trouble | None:
-    """The trouble of the first of them that no worker service takes."""
     for pending in activities:
         if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
             queue, kind = pending.activity_options.task_queue.name, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
@@ -171,16 +175,6 @@ async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -
             if missing is not None:
                 return missing
     return None
-
-
-def _read(pending: PendingActivityInfo) -> Trouble:
-    at = pending.next_attempt_schedule_time
-    failure = pending.last_failure
-    if failure.application_failure_info.type == WAITS_FOR_BATCH:
-        # Nothing failed, and the attempts only look whether the batch has ended.
-        return Trouble(None, failure.message)
-    waits = pending.HasField("next_attempt_schedule_time")
-    return Trouble(pending.attempt, failure.message, at.ToDatetime(UTC) if waits else None)
 
 
 async def tails(client: Client, view: RunView) -> dict[str, LiveText]:
@@ -201,13 +195,10 @@ async def read_tail(client: Client, workflow_id: str) -> LiveText | None:
 
 async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> LiveText | None:
     """Return the tail in the server's description of an invocation; None where there is none."""
-    for pending in description.pending_activities:
-        if pending.activity_type.name == REQUEST_MODEL.name:
-            return await _tail(client, pending)
-    return None
-
-
-async def _tail(client: Client, pending: PendingActivityInfo) -> LiveText | None:
+    turns = (one for one in description.pending_activities if one.activity_type.name == REQUEST_MODEL.name)
+    pending = next(turns, None)
+    if pending is None:
+        return None
     if pending.last_failure.application_failure_info.type == WAITS_FOR_BATCH:
         await put_back(pending.last_failure, client.data_converter)
         message = pending.last_failure.message

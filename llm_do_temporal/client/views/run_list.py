@@ -139,19 +139,22 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
             part = await read_given(client, query, token=token, size=PAGE_RUNS)
             listed = [listed_run(info, await read_listing(info, converter)) for info in part.found]
             return RunPage(listed, _address(part.following, ""))
-        search = _Search(wanted, converter, before)
+        runs: list[RunSummary] = []
+        looked_at, locked = before, 0
         # The part in which the page before has ended must be so large that its last run is in it.
         parts = every_part(client, query, token=token, first=ANSWERED_RUNS if after else _LOOKED_AT_FIRST)
         async for part in parts:
             seen = [info.execution.run_id for info in part.found]
             rest = part.found[seen.index(after) + 1 :] if after in seen else part.found
             for number, info in enumerate(rest, start=1):
-                await search.look_at(info)
-                if len(search.runs) == PAGE_RUNS and (part.following or number < len(rest)):
-                    return search.page(part.token, info.execution.run_id)
+                run, is_locked = await _chosen(info, converter, wanted)
+                looked_at, locked = looked_at + 1, locked + is_locked
+                runs += [] if run is None else [run]
+                if len(runs) == PAGE_RUNS and (part.following or number < len(rest)):
+                    return RunPage(runs, _address(part.token, info.execution.run_id), looked_at, locked)
             after = ""
-            if not part.following or search.looked_at - before >= MOST_LOOKED_AT:
-                return search.page(part.following, "")
+            if not part.following or looked_at - before >= MOST_LOOKED_AT:
+                return RunPage(runs, _address(part.following, "", 0 if runs else looked_at), looked_at, locked)
     raise AssertionError("the last part of a list is followed by none")
 
 
@@ -218,48 +221,24 @@ async def read_spent(accounts: Accounts, run: RunSummary) -> Spent:
 
 async def read_all_spent(accounts: Accounts, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Spent]]:
     """The runs with what each has spent so far; nothing where its history cannot be read here, or is there no more."""
+
+    async def read(run: RunSummary) -> tuple[RunSummary, Spent]:
+        try:
+            return run, await accounts.read_one(_as_branch(run))
+        except KeyMismatch as error:
+            return replace(run, missing_key=error.key), Spent()
+        except RPCError as error:
+            if not is_missing(error):
+                raise
+            return replace(run, has_history=False), Spent()
+
     async with translated():
-        return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
-
-
-async def _with_spent(accounts: Accounts, run: RunSummary) -> tuple[RunSummary, Spent]:
-    try:
-        return run, await accounts.read_one(_as_branch(run))
-    except KeyMismatch as error:
-        return replace(run, missing_key=error.key), Spent()
-    except RPCError as error:
-        if not is_missing(error):
-            raise
-        return replace(run, has_history=False), Spent()
+        return await asyncio.gather(*map(read, runs))
 
 
 def _as_branch(run: RunSummary) -> Branch:
     status = "running" if run.ended_at is None else run.status
     return Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
-
-
-class _Search:
-    """Page of a list for which memos are read."""
-
-    def __init__(self, wanted: RunFilter, converter: DataConverter, looked_at: int) -> None:
-        self.runs: list[RunSummary] = []
-        self.looked_at = looked_at
-        self._locked = 0
-        self._wanted = wanted
-        self._converter = converter
-
-    async def look_at(self, info: WorkflowExecutionInfo) -> None:
-        """Add a run to the page if it passes the filter."""
-        run, is_locked = await _chosen(info, self._converter, self._wanted)
-        self.looked_at += 1
-        self._locked += is_locked
-        if run is not None:
-            self.runs.append(run)
-
-    def page(self, token: bytes, after: str) -> RunPage:
-        """Return the page; the next one begins after this run in the part with this token."""
-        following = _address(token, after, 0 if self.runs else self.looked_at)
-        return RunPage(self.runs, following, self.looked_at, self._locked)
 
 
 async def _chosen(
@@ -274,15 +253,12 @@ async def _chosen(
             begun, is_locked = RunMemo(worker=""), True
         if not wanted.finds(run=info.execution.workflow_id, task=begun.task, started_by=begun.started_by):
             return None, is_locked
-    listed = await read_listing(info, converter)
-    run = listed_run(info, listed)
-    return run if _is_in_state(wanted.state, run) else None, bool(run.missing_key)
-
-
-def _is_in_state(state: str, run: RunSummary) -> bool:
-    if state in ("running", "waiting"):
-        return run.status == state
-    return state != "partly failed" or (run.items is not None and run.items.failed > 0)
+    run = listed_run(info, await read_listing(info, converter))
+    if wanted.state in ("running", "waiting"):
+        passes = run.status == wanted.state
+    else:
+        passes = wanted.state != "partly failed" or (run.items is not None and run.items.failed > 0)
+    return run if passes else None, bool(run.missing_key)
 
 
 def _query(wanted: RunFilter, *, left_out: bool = False) -> str:
@@ -303,10 +279,7 @@ def _query(wanted: RunFilter, *, left_out: bool = False) -> str:
 
 
 def _address(token: bytes, after: str, looked_at: int = 0) -> str | None:
-    """Return the place in the list behind the run `after` in the part that begins at a token of the server.
-
-    It has the number of runs that were looked at before it in vain.
-    """
+    """Return the place behind the run `after` in the part at a token of the server; `looked_at` runs were in vain."""
     if not token and not after:
         return None
     place = {"part": base64.b64encode(token).decode(), "after": after, "in_vain": looked_at}
@@ -325,22 +298,21 @@ def _place(page: str) -> tuple[bytes, str, int]:
     try:
         place: Any = json.loads(base64.b64decode(page, altchars=b"-_", validate=True))
         told = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
-        part, after = told["part"], told["after"]
+        part, after, vain = told["part"], told["after"], told.get("in_vain")
         if not isinstance(part, str) or not isinstance(after, str):
             raise no_part()
-        return base64.b64decode(part, validate=True), after, _count(told.get("in_vain"))
+        looked_at = vain if type(vain) is int and 0 <= vain <= _MOST_IN_VAIN else 0
+        return base64.b64decode(part, validate=True), after, looked_at
     except (binascii.Error, ValueError, KeyError, RecursionError) as error:
         raise no_part() from error
 
 
-def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value <= _MOST_IN_VAIN else 0
-
-
 def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> RunSummary:
     """Return a run as its listing tells it."""
+    run, parent = info.execution.workflow_id, info.parent_execution.workflow_id
+    part = next((one.read_part(run, parent) for one in run_starters() if parent.startswith(one.prefix)), None)
     return RunSummary(
-        run=info.execution.workflow_id,
+        run=run,
         run_id=info.execution.run_id,
         worker=listed.begun.worker,
         started_by=listed.begun.started_by,
@@ -356,9 +328,5 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> RunSummary:
         request=listed.begun.request,
         again_of=listed.begun.again_of,
         schedule=str(attribute_of(info, SCHEDULE_ATTRIBUTE) or ""),
-        part=_part(info.execution.workflow_id, info.parent_execution.workflow_id),
+        part=part,
     )
-
-
-def _part(run: str, parent: str) -> RunPart | None:
-    return next((one.read_part(run, parent) for one in run_starters() if parent.startswith(one.prefix)), None)

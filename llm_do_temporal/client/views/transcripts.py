@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Any, Literal, cast
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -44,12 +43,7 @@ from llm_do_temporal.client.history.questions import DeskNews, news_at_invocatio
 from llm_do_temporal.client.views.run_view import template_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
-from llm_do_temporal.telemetry.contents import (
-    arguments_of,
-    content_items,
-    parts_of,
-    scrubbed,
-)
+from llm_do_temporal.telemetry.contents import arguments_of, content_items, parts_of, scrubbed
 
 EntryKind = Literal[
     "template",
@@ -145,7 +139,10 @@ class Transcriber:
             return self._answered(event)
         failed = failed_activity(event)
         if failed is not None:
-            return self._turn_failed(event, *failed)
+            if self._asked.pop(failed[0], None) is None or event.HasField("activity_task_canceled_event_attributes"):
+                return []
+            is_late = event.HasField("activity_task_timed_out_event_attributes")
+            return [self._entry("error", event, "the turn took too long" if is_late else failed[1].message)]
         news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
         if news is not None:
             return self._news(news, event)
@@ -162,23 +159,24 @@ class Transcriber:
         self._origins.begun(begun.given)
         if begun.before is not None:
             self.before = begun.before
-            self.turn = _turns_before(begun.continued)
+            # Those of the invocation itself.
+            spent, below = (as_object(begun.continued.get(name)) for name in ("usage", "below"))
+            self.turn = int(spent.get("requests") or 0) - int(below.get("requests") or 0)
             return []
         given = begun.given
         instructions = as_object(given.get("worker")).get("instructions")
         prompt = KEPT_OUTSIDE if begun.is_outside else str(given.get("prompt") or "")
-        files = tuple(_attached(one) for one in cast("list[dict[str, Any]]", given.get("attachments") or []))
+        files = tuple(
+            File(str(one.get("path")), str(one.get("media_type")), str(one.get("sha256")), one.get("bytes"))
+            for one in cast("list[dict[str, Any]]", given.get("attachments") or [])
+        )
         entries = [self._entry("prompt", event, prompt, value=given.get("input"), files=files)]
         if instructions:
             entries.insert(0, self._entry("instructions", event, str(instructions)))
-        return [*self._template(given, event), *entries]
-
-    def _template(self, given: Mapping[str, Any], event: HistoryEvent) -> list[Entry]:
-        called = template_of(given)
-        if called is None:
-            return []
-        details = {"sha256": called["sha256"], "input": called["input"]}
-        return [self._entry("template", event, str(called["name"]), value=called["params"], details=details)]
+        if (called := template_of(given)) is not None:
+            details = {"sha256": called["sha256"], "input": called["input"]}
+            entries.insert(0, self._entry("template", event, called["name"], value=called["params"], details=details))
+        return entries
 
     def _scheduled(self, event: HistoryEvent) -> list[Entry]:
         if event.activity_task_scheduled_event_attributes.activity_type.name == REQUEST_MODEL.name:
@@ -228,12 +226,6 @@ class Transcriber:
         value, files = _content(part.get("content"))
         return self._entry("result", event, name=name, call=call, value=value, files=files)
 
-    def _turn_failed(self, event: HistoryEvent, scheduled: int, failure: Failure) -> list[Entry]:
-        if self._asked.pop(scheduled, None) is None or event.HasField("activity_task_canceled_event_attributes"):
-            return []
-        is_late = event.HasField("activity_task_timed_out_event_attributes")
-        return [self._entry("error", event, "the turn took too long" if is_late else failure.message)]
-
     def _news(self, news: DeskNews, event: HistoryEvent) -> list[Entry]:
         if news.kind == "asked":
             return [self._question(news, event)]
@@ -265,12 +257,6 @@ class Transcriber:
         return [*entries, self._entry("end", event, end.status, value=end.output)]
 
 
-def _turns_before(continued: Mapping[str, Any]) -> int:
-    """The turns that an invocation itself had had when its workflow was continued as new."""
-    spent, below = (as_object(continued.get(name)) for name in ("usage", "below"))
-    return int(spent.get("requests") or 0) - int(below.get("requests") or 0)
-
-
 def _spent(response: Mapping[str, Any]) -> dict[str, Any]:
     usage = as_object(response.get("usage"))
     cost = usage.get("cost")
@@ -299,10 +285,6 @@ def _files(items: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
             name, media_type, sha256 = (str(item.get(key) or "") for key in ("name", "media_type", "sha256"))
             found.append(File(name, media_type, sha256, size if isinstance(size, int) else None))
     return tuple(found)
-
-
-def _attached(given: Mapping[str, Any]) -> File:
-    return File(str(given.get("path")), str(given.get("media_type")), str(given.get("sha256")), given.get("bytes"))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
@@ -117,7 +116,7 @@ async def list_tree(client: Client, run: str) -> list[Branch]:
 
 
 class Accounts:
-    """Usage of a run's invocations. Remembers the usage of those that have ended."""
+    """Usage of a run's invocations; that of those which have ended is remembered."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -181,7 +180,9 @@ class Accounts:
                 if begun is not None:
                     before, below = _carried(begun.continued)
                 elif event.HasField("workflow_execution_started_event_attributes"):
-                    before = below = _carried_by_batch(event)
+                    given = first_object(event.workflow_execution_started_event_attributes.input.payloads)
+                    batch = as_object(as_object(given.get("continued")).get("batch"))
+                    before = below = Usage.model_validate(as_object(batch.get("usage")))
                 node.apply(event)
                 callee, told = callee_of(event), ending(event)
                 if callee and told is not None and told.usage is not None:
@@ -194,15 +195,12 @@ class Accounts:
         if end is not None and end.usage is not None:
             spent.total = end.usage
         elif branch.is_open:
-            await self._add_open(branch, spent)
+            under_way = [one for one in branch.children if one.is_open and one.workflow_id not in spent.children]
+            for one in await asyncio.gather(*map(self._or_nothing, under_way[:MOST_BELOW])):
+                spent.total = spent.total.plus(one.total)
         spent.doing, spent.waiting = tuple(node.doing.values()), tuple(node.waiting.values())
         spent.error = node.error
         return spent
-
-    async def _add_open(self, branch: Branch, spent: Spent) -> None:
-        under_way = [child for child in branch.children if child.is_open and child.workflow_id not in spent.children]
-        for one in await asyncio.gather(*(self._or_nothing(child) for child in under_way[:MOST_BELOW])):
-            spent.total = spent.total.plus(one.total)
 
     async def _or_nothing(self, branch: Branch) -> Spent:
         try:
@@ -241,14 +239,6 @@ def _order(path: str) -> list[tuple[str, int]]:
     return found
 
 
-def _carried_by_batch(started: HistoryEvent) -> Usage:
-    """Return the usage of a batch's items before this run of its workflow; none where it has no batch."""
-    value = first_object(started.workflow_execution_started_event_attributes.input.payloads)
-    for name in ("continued", "batch", "usage"):
-        value = as_object(value.get(name))
-    return Usage.model_validate(value)
-
-
 def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
     """Return the usage of an invocation before this run of its workflow: in all, and by callees."""
     spending, usage = as_object(continued.get("spending")), as_object(continued.get("usage"))
@@ -268,17 +258,9 @@ def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
 def _minus(total: Usage, below: Usage) -> Usage:
     cost = None if total.cost_usd is None else total.cost_usd - (below.cost_usd or 0)
     costs = {model: left for model, spent in total.costs.items() if (left := spent - below.costs.get(model, 0))}
-    return total.model_copy(
-        update={
-            "requests": total.requests - below.requests,
-            "tool_calls": total.tool_calls - below.tool_calls,
-            "input_tokens": total.input_tokens - below.input_tokens,
-            "output_tokens": total.output_tokens - below.output_tokens,
-            "cost_usd": cost,
-            "costs": costs,
-            "estimated": total.estimated - below.estimated,
-        }
-    )
+    counts = ("requests", "tool_calls", "input_tokens", "output_tokens", "estimated")
+    left = {name: getattr(total, name) - getattr(below, name) for name in counts}
+    return total.model_copy(update=left | {"cost_usd": cost, "costs": costs})
 
 
 def quoted(text: str) -> str:

@@ -105,9 +105,8 @@ async def test_what_a_run_had_settled_before_it_went_on_as_new_counts() -> None:
     grants = [Grant(tool="t", canonical_args="[]", approval=f"a{number}", verdict=VERDICT) for number in (1, 2)]
     desk = {"earlier": 4, "grants": [grant.model_dump(mode="json") for grant in grants]}
     begun = started({"worker": "main", "continued": {"desk": desk}}, before="first")
-    questions, grants = await read(
-        begun, signaled("revoke_grant", {"id": "a2"}), signaled("request_approval", request())
-    )
+    asked = signaled("request_approval", request())
+    questions, grants = await read(begun, signaled("revoke_grant", {"id": "a2"}), asked)
     assert [question.id for question in questions] == ["a5"]
     assert [grant.approval for grant in grants] == ["a1"]
 
