@@ -93,7 +93,11 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
                 next_step="The pattern counts from the folder you are in; quote it, so that the shell leaves it alone.",
             )
         found.update(Path(os.path.normpath(file)) for file in files)
-    found = _without_detours(found)
+    # One that is found again through a link to a folder, like one to a folder above, counts by its shortest path.
+    by_real: dict[Path, list[Path]] = {}
+    for file in found:
+        by_real.setdefault(file.parent.resolve() / file.name, []).append(file)
+    found = {min(same, key=lambda file: (len(file.parts), file)) for same in by_real.values()}
     base = Path.cwd()
     if not all(file.is_relative_to(base) for file in found):
         base = Path(os.path.commonpath([file.parent for file in found]))
@@ -147,35 +151,27 @@ def _found(base: Path, parts: Sequence[str], count: int) -> Iterator[Path]:
     return (file for file in found if shows_hidden or not is_hidden(file.relative_to(base)))
 
 
-def _without_detours(files: set[Path]) -> set[Path]:
-    """Return the files without those that are found again through a link to a folder, like one to a folder above."""
-    by_real: dict[Path, list[Path]] = {}
-    for file in files:
-        by_real.setdefault(file.parent.resolve() / file.name, []).append(file)
-    return {min(same, key=lambda file: (len(file.parts), file)) for same in by_real.values()}
-
-
 def items_of_files(files: Sequence[tuple[str, Path]], attach: Attach) -> tuple[list[BatchItem], list[str]]:
     """Return an item for each file, and a line for people about each file that cannot be used: its item will fail.
 
     Raises UsageError where no file at all can be used.
     """
-    items = [_item_of_file(name, file, attach) for name, file in files]
-    notes = [_note(item) for item in items if item.unusable]
+    items: list[BatchItem] = []
+    for name, file in files:
+        plain = os.fsencode(name).decode(errors="replace")
+        if plain != name:
+            items.append(BatchItem(name=plain, unusable=f"the name of '{plain}' is not UTF-8; rename the file"))
+            continue
+        try:
+            items.append(BatchItem(name=name, attachments=attached(name, file, attach)))
+        except UsageError as error:
+            items.append(BatchItem(name=name, unusable=error.message))
+    wrong = [item for item in items if item.unusable]
+    notes = [one.unusable if one.name in one.unusable else f"{one.name}: {one.unusable}" for one in wrong]
     if len(notes) == len(items):
         reasons = dict.fromkeys(notes)
         raise UsageError("no file can be used:\n  " + "\n  ".join(reasons), next_step="Nothing was started.")
     return items, notes
-
-
-def _item_of_file(name: str, file: Path, attach: Attach) -> BatchItem:
-    plain = os.fsencode(name).decode(errors="replace")
-    if plain != name:
-        return BatchItem(name=plain, unusable=f"the name of '{plain}' is not UTF-8; rename the file")
-    try:
-        return BatchItem(name=name, attachments=attached(name, file, attach))
-    except UsageError as error:
-        return BatchItem(name=name, unusable=error.message)
 
 
 def attached(name: str, file: Path, attach: Attach) -> tuple[Attachment, ...]:
@@ -199,10 +195,6 @@ async def taken_over(client: Client, run: str, start: StartRunInput) -> tuple[St
     return start, lines
 
 
-def _note(item: BatchItem) -> str:
-    return item.unusable if item.name in item.unusable else f"{item.name}: {item.unusable}"
-
-
 def items_of_lines(file: Path) -> list[BatchItem]:
     """Return an item for each line that is not blank: its text, or, of a file that ends in .jsonl, its JSON value.
 
@@ -215,19 +207,13 @@ def items_of_lines(file: Path) -> list[BatchItem]:
     wrong: list[str] = []
     for number, line in numbered:
         try:
-            items.append(_item_of_line(file, number, line))
-        except UsageError as error:
-            wrong.append(error.message)
+            as_json = file.suffix.lower() == ".jsonl"
+            items.append(BatchItem.of_line(f"{file.name}:{number}", line, as_json=as_json))
+        except ValueError as error:
+            wrong.append(f"{file}:{number}: {error}")
     if wrong:
         raise UsageError("\n  ".join(wrong), next_step="Nothing was started.")
     return items
-
-
-def _item_of_line(file: Path, number: int, line: str) -> BatchItem:
-    try:
-        return BatchItem.of_line(f"{file.name}:{number}", line, as_json=file.suffix.lower() == ".jsonl")
-    except ValueError as error:
-        raise UsageError(f"{file}:{number}: {error}") from error
 
 
 def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:
@@ -266,9 +252,7 @@ def remembered_files(workshop: Path, run: str) -> dict[str, Path]:
         return {}
 
 
-def with_files_of_now(
-    batch: Batch, files: Mapping[str, Path], attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]
-) -> tuple[Batch, list[str]]:
+def with_files_of_now(batch: Batch, files: Mapping[str, Path], attach: Attach) -> tuple[Batch, list[str]]:
     """Return the batch with the files as they are now, and a line for people about each that is not as it was.
 
     An item whose file is not known here, or cannot be used any more, stays as it was.
@@ -284,9 +268,7 @@ def with_files_of_now(
     return batch.model_copy(update={"items": tuple(items)}), notes
 
 
-def _of_now(
-    item: BatchItem, file: Path, attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]
-) -> tuple[BatchItem, str]:
+def _of_now(item: BatchItem, file: Path, attach: Attach) -> tuple[BatchItem, str]:
     try:
         attachments = attached(item.name, file, attach)
     except UsageError as error:

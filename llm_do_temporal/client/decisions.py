@@ -21,7 +21,7 @@ from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_view import RUN_ENDS
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Verdict
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind
 from llm_do_temporal.policy.kinds.kind import CallKind, GrantedKind, KindGrant, kinds_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ RUNS_AT_ONCE = 16
 """Runs that are decided about side by side; of one run one question after the other: it takes ten updates at a time."""
 AGAIN_SECONDS = 5
 """Longest time that is waited for what becomes of a call that was agreed to."""
-_SHELL = "shell"
 _LOOKS = ("preview ", "find ")
 """Beginnings of the lines of activities that look at files for a question."""
 NOT_AS_SHOWN = "it asks about something else than what was shown"
@@ -139,11 +138,8 @@ async def asked_again(client: LlmDoClient, run: str, approvals: Iterable[str]) -
     """
     watch = _Watch(set(approvals))
     with suppress(TimeoutError):
-        async with (
-            asyncio.timeout(AGAIN_SECONDS),
-            translated(run),
-            aclosing(client.follow(run).events()) as events,
-        ):
+        events = client.follow(run).events()
+        async with asyncio.timeout(AGAIN_SECONDS), translated(run), aclosing(events):
             async for event in events:
                 watch.take(event)
                 if watch.again and event.type in ("approval.requested", "desk.changed"):
@@ -176,12 +172,12 @@ async def with_asked_again(client: LlmDoClient, outcomes: Sequence[QuestionOutco
 
 
 def may_be_asked_again(approval: Approval) -> bool:
-    """Return whether a decision lets a call happen that is compared with what was shown, or puts another in its
-    place."""
+    """Return whether a decision lets a call happen that is compared with what was shown, or replaces it by another."""
     request, decision = approval.request, approval.verdict.decision if approval.verdict is not None else None
-    if decision is DecisionKind.APPROVE:
-        return request.extension is None and (bool(request.files) or request.tool == _SHELL)
-    return decision is DecisionKind.MODIFY and request.extension is None
+    if request.extension is not None:
+        return False
+    is_compared = bool(request.files) or request.tool == "shell"
+    return decision is DecisionKind.MODIFY or (decision is DecisionKind.APPROVE and is_compared)
 
 
 class _Watch:
@@ -241,8 +237,7 @@ class _Sender:
 
     async def decide(self, question: FrozenQuestion) -> QuestionOutcome:
         """Decide one question."""
-        named = {"id": question.id, "digest": question.digest or None}
-        decision = self._decision.model_copy(update=named)
+        decision = self._decision.model_copy(update={"id": question.id, "digest": question.digest or None})
         try:
             if question.run in self._silent or (self._silent and not self._is_answered):
                 await self._client.decide(question.run, decision, is_sent_only=True)
@@ -263,7 +258,12 @@ class _Sender:
         self._is_answered = True
         if decision.decision is None:
             return QuestionOutcome(question, Fate.TAKEN, "")
-        return _taken(question, taken)
+        if taken.held is not None:
+            return QuestionOutcome(question, Fate.TAKEN, "", taken.held.effective_at)
+        if taken.verdict is not None:
+            return QuestionOutcome(question, Fate.TAKEN, "", is_compared=may_be_asked_again(taken))
+        agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
+        return QuestionOutcome(question, Fate.AGREED, agreed)
 
     async def _why(self, question: FrozenQuestion, refused: DecisionRefused) -> QuestionOutcome:
         """Return why a decision was refused, as the run's history tells it."""
@@ -271,18 +271,8 @@ class _Sender:
             asked = await self._client.questions(question.run)
         except LlmDoError:
             return QuestionOutcome(question, Fate.REFUSED, refused.message)
-        found = next((one for one in asked if one.id == question.id), None)
-        fate, words = _reason(question, found)
+        fate, words = _reason(question, next((one for one in asked if one.id == question.id), None))
         return QuestionOutcome(question, fate, words or refused.message)
-
-
-def _taken(question: FrozenQuestion, taken: Approval) -> QuestionOutcome:
-    if taken.held is not None:
-        return QuestionOutcome(question, Fate.TAKEN, "", taken.held.effective_at)
-    if taken.verdict is not None:
-        return QuestionOutcome(question, Fate.TAKEN, "", is_compared=may_be_asked_again(taken))
-    agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
-    return QuestionOutcome(question, Fate.AGREED, agreed)
 
 
 def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str]:
@@ -291,19 +281,14 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
         return Fate.GONE, ""
     if question.digest and found.request.digest != question.digest:
         return Fate.CHANGED, NOT_AS_SHOWN
-    if found.verdict is not None:
-        return Fate.LATE, _who(found.verdict)
-    if found.held is not None and not found.withdrawn:
-        return Fate.LATE, _who(found.held)
+    taken = found.verdict or (None if found.withdrawn else found.held)
+    if taken is not None:
+        return Fate.LATE, f"{taken.decision.done} by {taken.by or 'somebody'} at {taken.at:%H:%M:%S} UTC"
     if found.withdrawn:
         return Fate.GONE, "it needs no answer any more"
     if found.args != found.request.args:
         return Fate.CHANGED, f"{found.votes[-1].by or 'somebody'} has changed the arguments"
     return Fate.REFUSED, ""
-
-
-def _who(verdict: Verdict) -> str:
-    return f"{verdict.decision.done} by {verdict.by or 'somebody'} at {verdict.at:%H:%M:%S} UTC"
 
 
 @dataclass(frozen=True)
@@ -317,9 +302,8 @@ class OfferedKind:
     @property
     def refused(self) -> tuple[Question, ...]:
         """Questions among them that somebody rejected, or agreed to with other arguments only."""
-        return tuple(
-            one for one in self.covered if one.verdict is not None and one.verdict.decision is not DecisionKind.APPROVE
-        )
+        answered = ((one, one.verdict) for one in self.covered)
+        return tuple(one for one, it in answered if it is not None and it.decision is not DecisionKind.APPROVE)
 
     @property
     def so_far(self) -> str:

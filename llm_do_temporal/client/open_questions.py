@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import FEWEST_RUNS, InboxContents, InboxEntry, LockedRun, OpenQuestions
+from llm_do_temporal.client.views.inbox import FEWEST_RUNS, InboxEntry, LockedRun, OpenQuestions
 from llm_do_temporal.client.views.server_list import read_listing
 from llm_do_temporal.errors import KeyMismatch, UsageError
 
@@ -74,17 +74,12 @@ async def _questions_of(client: LlmDoClient, run: str, turn: asyncio.Semaphore) 
             try:
                 return await client.approvals(run)
             except KeyMismatch as error:
-                return await _locked(client, run, error.key)
+                async with translated(run):
+                    info = (await client.temporal.get_workflow_handle(run).describe()).raw_info
+                    listed = await read_listing(info, client.temporal.data_converter)
+                    return LockedRun.of(info, replace(listed, missing_key=error.key))
         except UsageError:
             return []
-
-
-async def _locked(client: LlmDoClient, run: str, key: str) -> LockedRun:
-    async with translated(run):
-        description = await client.temporal.get_workflow_handle(run).describe()
-        info = description.raw_info
-        listed = await read_listing(info, client.temporal.data_converter)
-        return LockedRun.of(info, replace(listed, missing_key=key))
 
 
 @dataclass(frozen=True)
@@ -117,9 +112,8 @@ class QuestionGroup:
     def common(self) -> dict[str, str]:
         """Arguments in short that are the same in all of them, by name; none where there is one question alone."""
         first, *others = [_cells(entry) for entry in self.entries]
-        if not others:
-            return {}
-        return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+        same = {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+        return same if others else {}
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -148,9 +142,8 @@ class QuestionGroup:
         ]
         left_out = max(entry.group.left_out if entry.group is not None else 0 for entry in self.entries)
         if left_out:
-            words.append(
-                f"perhaps {left_out} {'argument that is' if left_out == 1 else 'arguments that are'} not listed"
-            )
+            are = "argument that is" if left_out == 1 else "arguments that are"
+            words.append(f"perhaps {left_out} {are} not listed")
         return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
     @property
@@ -199,7 +192,12 @@ def grouped(entries: Iterable[InboxEntry]) -> list[QuestionGroup]:
     for entry in entries:
         has_key = entry.group is not None and entry.digest and entry.view is None
         by_key[entry.group.key if has_key and entry.group else (entry.run, entry.id)].append(entry)
-    groups = [_group(sorted(found, key=lambda one: one.asked_at)) for found in by_key.values()]
+    groups: list[QuestionGroup] = []
+    for found in by_key.values():
+        first, *others = sorted(found, key=lambda one: one.asked_at)
+        told = first.group if first.digest and first.view is None else None
+        key, title = (told.key, told.title) if told else ("", first.summary)
+        groups.append(QuestionGroup(key, title, (first, *others)))
     return sorted(groups, key=lambda group: group.oldest)
 
 
@@ -222,7 +220,12 @@ async def read_group(client: LlmDoClient, key: str) -> QuestionGroup | None:
     if len(key) < FEWEST_KEY_DIGITS:
         raise UsageError(f"'{key}' is too short for the key of a group; {FEWEST_KEY_DIGITS} digits are needed")
     contents = await client.inbox(whole=True)
-    entries = await _with_crowded(client, contents) if contents.crowded else contents.entries
+    entries = contents.entries
+    if contents.crowded:  # the memos of some runs have no room for all that they ask
+        models = {entry.run: entry for entry in entries}
+        asked = await read_readable(client, contents.crowded)
+        read = [_entry(question, models[run]) for run, questions in asked.items() for question in questions]
+        entries = sorted([*(one for one in entries if not asked.get(one.run)), *read], key=lambda one: one.asked_at)
     found = [group for group in grouped(entries) if group.key and group.key.startswith(key)]
     if len(found) > 1:
         keys = ", ".join(group.key for group in found)
@@ -238,15 +241,6 @@ async def read_run(client: LlmDoClient, run: str) -> GroupedQuestions:
     return GroupedQuestions(grouped(_entry(question, model) for question in asked), [], 0)
 
 
-async def _with_crowded(client: LlmDoClient, contents: InboxContents) -> list[InboxEntry]:
-    """Return the entries of the inbox, and those that the memos of their runs have no room for."""
-    models = {entry.run: entry for entry in contents.entries}
-    asked = await read_readable(client, contents.crowded)
-    listed = [entry for entry in contents.entries if not asked.get(entry.run)]
-    read = [_entry(question, models[run]) for run, questions in asked.items() for question in questions]
-    return sorted([*listed, *read], key=lambda one: one.asked_at)
-
-
 def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
     """Return the entry of a question that was read from a history; the facts about its run are those of `model`."""
     request = question.request
@@ -260,12 +254,6 @@ def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
         votes=len(question.votes),
         task=question.task or ("" if model is None or request.item else model.task),
     )
-
-
-def _group(entries: Sequence[InboxEntry]) -> QuestionGroup:
-    first = entries[0]
-    told = first.group if first.digest and first.view is None else None
-    return QuestionGroup(told.key if told else "", told.title if told else first.summary, tuple(entries))
 
 
 def _cells(entry: InboxEntry) -> dict[str, str]:

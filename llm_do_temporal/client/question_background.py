@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,7 +15,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.server_list import read_begun
-from llm_do_temporal.client.views.transcripts import Entry, read_newest
+from llm_do_temporal.client.views.transcripts import read_newest
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput
 from llm_do_temporal.messages.runs import RunMemo
@@ -74,9 +75,14 @@ async def read_background(client: LlmDoClient, question: Question, known: Sequen
     return Background(begun, words, precedents_of(question, known))
 
 
-def words_before(entries: Sequence[Entry], question: Question) -> Words | None:
-    """Return the last text of the model before its call, among the entries of the conversation."""
-    key = question.request.key
+async def _words(client: Client, question: Question) -> Words | None:
+    """Return the last text of the model before its call; None where there is none, or it cannot be read."""
+    key, invocation = question.request.key, question.request.invocation
+    try:
+        async with translated(invocation):
+            entries = (await read_newest(client, invocation, turns=1)).entries
+    except LlmDoError:
+        return None
     turn = next((entry.turn for entry in entries if entry.kind == "question" and entry.call == key), None)
     if turn is None:
         return None
@@ -97,28 +103,17 @@ async def _begun(client: Client, run: str) -> RunMemo:
         return RunMemo(worker="")
 
 
-async def _words(client: Client, question: Question) -> Words | None:
-    invocation = question.request.invocation
-    try:
-        async with translated(invocation):
-            return words_before((await read_newest(client, invocation, turns=1)).entries, question)
-    except LlmDoError:
-        return None
-
-
 def precedents_of(question: Question, questions: Sequence[Question]) -> Precedents:
     """Return what became of the other calls, among the questions of the run, that are like this one."""
     place = place_of(question.request)
     like = [one for one in questions if one.id != question.id and one.request.tool == question.request.tool]
     like = [one for one in like if place_of(one.request) == place]
     decided = [(one, one.verdict) for one in like if one.verdict is not None]
-    counts = {
-        kind: sum(verdict.decision is kind and not one.again for one, verdict in decided) for kind in DecisionKind
-    }
+    counts = Counter(verdict.decision for one, verdict in decided if not one.again)
     newest = sorted(decided, key=lambda pair: pair[1].at, reverse=True)[:MOST_SHOWN]
     return Precedents(
         place=place,
-        counts={kind: count for kind, count in counts.items() if count},
+        counts={kind: counts[kind] for kind in DecisionKind if counts[kind]},
         waiting=sum(one.is_open for one in like),
         newest=[one for one, _ in newest],
         undone=sum(bool(one.again) for one, _ in decided),

@@ -112,8 +112,9 @@ class QuestionDocument:
     @property
     def call_text(self) -> str:
         """The call in one text, as it was decided or would be agreed to: its change, or its arguments as JSON."""
-        is_modified = self.answer is not None and self.answer.decision is DecisionKind.MODIFY
-        args = self.answer.args if self.answer is not None and is_modified else self.question.args
+        args = self.question.args
+        if self.answer is not None and self.answer.decision is DecisionKind.MODIFY:
+            args = self.answer.args
         if self.diff and args == self.question.request.args:
             return self.diff
         return json.dumps(args, ensure_ascii=False, indent=1)
@@ -123,12 +124,14 @@ def document_of(question: Question, background: Background | None = None) -> Que
     """Return the document of a question."""
     request = question.request
     diff = (request.diff or "") if question.args == request.args else ""
+    answer = question.verdict or (None if question.withdrawn else question.held)
+    closed: State = "decided" if question.verdict else "held" if answer else "withdrawn"
     return QuestionDocument(
         question=question,
         background=background,
         title=question_title(question),
-        state=_state_of(question),
-        answer=question.verdict or (None if question.withdrawn else question.held),
+        state="open" if question.is_open else closed,
+        answer=answer,
         diff=diff,
         parts=() if request.extension is not None else tuple(parts_of_call(request, question.args, diff)),
         facts=tuple(_facts(question)),
@@ -181,14 +184,6 @@ def source_words(verdict: Verdict) -> str:
     words = _SOURCES.get(verdict.door, "")
     origin = verdict.granted_by if verdict.door in ("grant", "script") else None
     return f"{f', {words}' if words else ''}{f' ({origin})' if origin else ''}"
-
-
-def _state_of(question: Question) -> State:
-    if question.is_open:
-        return "open"
-    if question.withdrawn and question.verdict is None:
-        return "withdrawn"
-    return "held" if question.verdict is None else "decided"
 
 
 def _facts(question: Question) -> Iterator[str]:
@@ -247,7 +242,8 @@ def changed_arguments(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
             yield name, [f"+{line}" for line in new]
         elif canonical(before[name]) != canonical(after[name]):
             # Only the kind of the value can differ where no line of it does.
-            yield name, _changed_lines(old, new) or [_kind(before[name], after[name])]
+            was, becomes = (json.dumps(one[name], ensure_ascii=False) for one in (before, after))
+            yield name, _changed_lines(old, new) or [f" ({was} becomes {becomes})"]
 
 
 def _lines(args: Mapping[str, Any], name: str) -> list[str]:
@@ -266,10 +262,6 @@ def _changed_lines(old: list[str], new: list[str]) -> list[str]:
     return [f"@@ line {start + 1} @@", *(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
 
 
-def _kind(before: Any, after: Any) -> str:
-    return f" ({json.dumps(before, ensure_ascii=False)} becomes {json.dumps(after, ensure_ascii=False)})"
-
-
 def entry_title(entry: InboxEntry) -> str:
     """Return the title of a question in a list."""
     args = entry.group.cells if entry.group is not None else {}
@@ -286,9 +278,8 @@ def question_title(question: Question) -> str:
 
 def group_title(title: str) -> str:
     """Return the title of a group of similar questions."""
-    return _cut(
-        next((many + title[len(verb) :] for verb, (_, many) in _VERBS.items() if title.startswith(verb)), title)
-    )
+    found = (many + title[len(verb) :] for verb, (_, many) in _VERBS.items() if title.startswith(verb))
+    return _cut(next(found, title))
 
 
 def tells_more(title: str, summary: str) -> bool:
@@ -309,23 +300,17 @@ def request_title(tool: str, summary: str, args: Mapping[str, str], *, is_whole:
         return _cut(summary[:1].upper() + summary[1:] if summary.startswith("review ") else summary)
     words = tool.replace("_", " ").replace("-", " ").strip() or tool
     shown = list(args.items())[:_MOST_VALUES]
-    told = [_told(name, value) for name, value in shown]
+    told: list[str] = []
+    for name, value in shown:
+        short = shown_value(value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…")
+        told.append(f"{name} {short}" if name in _PREPOSITIONS else f"{name}: {short}")
     if len(args) > len(shown) or not is_whole:
         told.append("…")
-    return _cut(f"{words[:1].upper()}{words[1:]}{_joined(told)}")
-
-
-def _told(name: str, value: str) -> str:
-    short = shown_value(value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…")
-    return f"{name} {short}" if name in _PREPOSITIONS else f"{name}: {short}"
-
-
-def _joined(told: list[str]) -> str:
-    if not told:
-        return ""
-    is_phrase = told[0].partition(" ")[0] in _PREPOSITIONS
     values = ", ".join(told)
-    return f" {values}" if is_phrase else f" ({values})"
+    if values:
+        is_phrase = told[0].partition(" ")[0] in _PREPOSITIONS
+        values = f" {values}" if is_phrase else f" ({values})"
+    return _cut(f"{words[:1].upper()}{words[1:]}{values}")
 
 
 def _cut(title: str) -> str:

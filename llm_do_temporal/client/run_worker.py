@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from llm_do_temporal.json_schema import normalised, schema_problems
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.definitions import ReviewMode
-from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget import Limits
@@ -78,16 +79,12 @@ async def _answer(client: LlmDoClient, run: str, callback: ApprovalCallback) -> 
         async for event in client.follow(run).events():
             if event.type != "desk.changed":
                 continue
-            # Asked for anew each time: somebody else may have answered meanwhile.
-            while (question := await _next(client, run, seen)) is not None:
-                seen.add(question.id)
-                decision = await _call(callback, question)
+            # Asked for again each time: somebody else may have answered meanwhile.
+            while new := [one for one in await client.approvals(run) if one.id not in seen]:
+                seen.add(new[0].id)
+                decision = await _call(callback, new[0])
                 if decision is not None:
-                    await _send(client, question, decision)
-
-
-async def _next(client: LlmDoClient, run: str, seen: set[str]) -> Question | None:
-    return next((one for one in await client.approvals(run) if one.id not in seen), None)
+                    await _send(client, new[0], decision)
 
 
 async def _call(callback: ApprovalCallback, question: Question) -> Decision | None:
@@ -105,11 +102,8 @@ async def _call(callback: ApprovalCallback, question: Question) -> Decision | No
 
 async def _send(client: LlmDoClient, question: Question, decision: Decision) -> None:
     """Decide about the question as it was shown. Raises DecisionRefused, unless another decision was faster."""
-    facts: dict[str, Any] = {
-        "id": question.id,
-        "digest": question.request.digest or None,
-        "by": decision.by or login_name(),
-    }
+    digest = question.request.digest or None
+    facts: dict[str, Any] = {"id": question.id, "digest": digest, "by": decision.by or login_name()}
     if decision.decision is DecisionKind.APPROVE and question.args != question.request.args:
         # Others have changed the call: agreeing names what was shown here.
         facts |= {"decision": DecisionKind.MODIFY, "args": question.args}
@@ -162,6 +156,8 @@ async def run_worker(
     Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
     that it ended with, after. Cancelling the call leaves the run going.
     """
+    if review not in (None, "changes"):
+        raise UsageError(f"there is no review '{review}'; there is 'changes'")
     request = StartRequest(
         worker=os.fspath(worker),
         read_prompt=lambda: prompt or "",
@@ -171,7 +167,7 @@ async def run_worker(
         model=model,
         mode=_mode(mode),
         limits=_limits(limits),
-        review=_review(review),
+        review=review,
         review_branch=review_branch,
     )
     return await _run(request, _Where(workshop, connection), run=id, callback=approval_callback)
@@ -181,16 +177,20 @@ async def _run(
     request: StartRequest, where: _Where, *, run: str | None = None, callback: ApprovalCallback | None = None
 ) -> WorkerRunResult:
     _refuse_workflow_code()
-    if isinstance(where.connection, LlmDoClient):
-        client = where.connection
-        sent, _ = await asyncio.to_thread(_prepare, request, where, elsewhere=True)
-        check_request_size(sent, kept_outside=client.takes_big_values)
-        return await _started(client, sent, run, callback=callback)
     connection = where.connection or Connection()
-    elsewhere = names_server(connection)
-    sent, folder = await asyncio.to_thread(_prepare, request, where, elsewhere=elsewhere)
-    async with open_session(connection, folder) as session:
-        return await _started(session.client, sent, run, callback=callback)
+    is_client = isinstance(connection, LlmDoClient)
+    elsewhere = is_client or names_server(connection)
+    request, folder = await asyncio.to_thread(_located, request, where, elsewhere=elsewhere)
+    sent = await asyncio.to_thread(request.prepare, folder, embedded=not elsewhere)
+    async with AsyncExitStack() as stack:
+        if isinstance(connection, LlmDoClient):
+            client = connection
+            check_request_size(sent, kept_outside=client.takes_big_values)
+        else:
+            client = (await stack.enter_async_context(open_session(connection, folder))).client
+        run = await client.start(sent, run=run)
+        result = await result_with(client, run, callback)
+    return WorkerRunResult(output=result.output, usage=result.usage, run=run, truncated=result.truncated)
 
 
 def call_worker(
@@ -238,15 +238,6 @@ def call_worker(
     )
 
 
-async def _started(
-    client: LlmDoClient, request: StartRunInput, run: str | None, *, callback: ApprovalCallback | None = None
-) -> WorkerRunResult:
-    """Start the run and wait for its end."""
-    run = await client.start(request, run=run)
-    result = await result_with(client, run, callback)
-    return WorkerRunResult(output=result.output, usage=result.usage, run=run, truncated=result.truncated)
-
-
 def _refuse_workflow_code() -> None:
     if workflow.in_workflow():
         raise UsageError(
@@ -259,15 +250,8 @@ def _mode(mode: Mode | str | None) -> Mode | None:
     try:
         return None if mode is None else Mode(mode)
     except ValueError:
-        raise UsageError(
-            f"there is no mode '{mode}'; modes are {', '.join(repr(mode.value) for mode in Mode)}"
-        ) from None
-
-
-def _review(review: object) -> ReviewMode | None:
-    if review not in (None, "changes"):
-        raise UsageError(f"there is no review '{review}'; there is 'changes'")
-    return None if review is None else "changes"
+        modes = ", ".join(repr(mode.value) for mode in Mode)
+        raise UsageError(f"there is no mode '{mode}'; modes are {modes}") from None
 
 
 def _limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
@@ -279,12 +263,6 @@ def _limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))
         raise UsageError(f"the limit '{where}' cannot be used: {problem['msg']}") from None
-
-
-def _prepare(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
-    """Return the checked request, and the workshop's folder where one is known."""
-    request, folder = _located(request, where, elsewhere=elsewhere)
-    return request.prepare(folder, embedded=not elsewhere), folder
 
 
 def _located(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRequest, Path | None]:
@@ -300,22 +278,18 @@ def _located(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[
     if not where.is_template:
         template = template_path(request.worker, folder, has_params=bool(request.params))
     if is_file and template is None:
-        return _single_file(request, where, elsewhere=elsewhere)
+        file = Path(request.worker)
+        if elsewhere or where.workshop is not None:
+            raise UsageError(
+                f"the file '{file}' runs by itself, on a server of its own",
+                next_step="Leave `workshop` and `connection` and TEMPORAL_ADDRESS out, or name a worker of a workshop.",
+            )
+        folder = single_file_workshop(file)
+        check_single_file(folder, name_in(file))
+        return replace(request, worker=name_in(file)), folder
     if folder is None and missing is not None and not (elsewhere and named is None):
         raise missing
     return replace(request, worker=template or request.worker), folder
-
-
-def _single_file(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRequest, Path]:
-    file = Path(request.worker)
-    if elsewhere or where.workshop is not None:
-        raise UsageError(
-            f"the file '{file}' runs by itself, on a server of its own",
-            next_step="Leave `workshop` and `connection` and TEMPORAL_ADDRESS out, or name a worker of a workshop.",
-        )
-    folder = single_file_workshop(file)
-    check_single_file(folder, name_in(file))
-    return replace(request, worker=name_in(file)), folder
 
 
 class TemplateCall:
@@ -395,8 +369,9 @@ class TemplateCall:
                 next_step="Mark the tool with @tool_context, and call `ctx.call_tool('llm_worker_call', …)` there.",
             )
         name = choose_template(self._rules, template, caller=_WHOSE)
-        files = [_path_of(one) for one in attachments]
-        self._check_files(files)
+        files, policy = [_path_of(one) for one in attachments], self._rules.attachments
+        check_attachment_names(policy, [file.name for file in files], whose=_WHOSE)
+        check_total(policy, [file.stat().st_size for file in files if file.is_file()], whose=_WHOSE)
         schema = await asyncio.to_thread(self._schema, name, params) if expect_json else None
         text = "\n\n".join(part for part in (input, await asyncio.to_thread(_fragments, fragments)) if part)
         request = StartRequest(
@@ -414,11 +389,6 @@ class TemplateCall:
         if problems:  # the template has another schema by now, or another workshop is served
             raise UsageError(f"the result of run '{done.run}' does not fit the schema of '{name}': {problems[0]}")
         return normalised(schema, done.output)
-
-    def _check_files(self, files: Sequence[Path]) -> None:
-        policy = self._rules.attachments
-        check_attachment_names(policy, [file.name for file in files], whose=_WHOSE)
-        check_total(policy, [file.stat().st_size for file in files if file.is_file()], whose=_WHOSE)
 
     def _schema(self, name: str, params: Mapping[str, Parameter] | None) -> dict[str, Any]:
         named = self._workshop or os.environ.get("LLM_DO_WORKSHOP") or None
