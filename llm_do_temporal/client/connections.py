@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -53,14 +53,12 @@ OUT_OF_REACH = "TMPRL1105"
 _LIMITS = PayloadLimitsConfig(memo_warn_size=256 * 1024)
 """Sizes of which the SDK warns. A memo lists up to twenty questions, and the SDK's 2 KiB are passed by four."""
 _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
-
 _EXCERPT = re.compile(r"\s*\d*\s*\|")
 """Line of the parser's message that quotes the file."""
 _VALUE = re.compile(r"(invalid (?:type|value): [a-z -]+?) ?(?:\".*\"|`.*?`)(?=, expected|;|$)")
 """A value as the parser quotes it."""
 _ARCHIVE = "workflow history not found, may have passed retention period"
 """Words of a server that could have archived the history, and has not. The production server is one of those."""
-
 _NOT_READY = "Unable to perform workflow execution update"
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
@@ -90,13 +88,13 @@ def connect_config(connection: Connection) -> dict[str, Any]:
     except (RuntimeError, ValueError, OSError) as error:
         # Without the cause: it quotes the lines around the mistake, and a key may be one of them.
         raise UsageError(f"the Temporal configuration cannot be used: {_mistake(error)}") from None
-    if connection.address:
-        config["target_host"] = connection.address
-    if connection.namespace:
-        config["namespace"] = connection.namespace
-    if connection.api_key:
-        config["api_key"] = connection.api_key
-    _know_keys(config)
+    flags = {"target_host": connection.address, "namespace": connection.namespace, "api_key": connection.api_key}
+    config |= {name: value for name, value in flags.items() if value}
+    # The keys are taken out of all errors.
+    sent: dict[str, Any] = {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}
+    for name, value in sent.items():
+        for secret in secrets_of(name, value) if isinstance(value, str) else ():
+            know_value(name, secret)
     tls = _tls(connection, config.get("tls"))
     if tls is not None:
         config["tls"] = tls
@@ -134,8 +132,11 @@ async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
                 **config,
             )
     except (RuntimeError, OSError, TimeoutError) as error:
+        # The transport names its own types around the system's words.
+        innermost, said = _OS_MESSAGE.search(str(error)), str(error).splitlines()
+        reason = innermost[1] if innermost else said[0][:200] if said else type(error).__name__
         raise ConnectionFailed(
-            f"no Temporal server answers at '{address}' ({_reason(error)})",
+            f"no Temporal server answers at '{address}' ({reason})",
             next_step="Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
         ) from error
     return client if workshop is None else with_big_payloads(client, workshop_blobs(workshop, ring))
@@ -147,22 +148,6 @@ def out_of_reach() -> UsageError:
         "what was asked for is kept in the blob store of its workshop, and no workshop is known here",
         next_step="Go to the workshop's folder, or name it with --workshop DIR.",
     )
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason in an error's words, without the names of the transport's own types around it."""
-    innermost = _OS_MESSAGE.search(str(error))
-    if innermost is not None:
-        return innermost[1]
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-
-
-def _know_keys(config: Mapping[str, Any]) -> None:
-    """Have the API key taken out of all errors."""
-    sent: dict[str, Any] = {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}
-    for name, value in sent.items():
-        for secret in secrets_of(name, value) if isinstance(value, str) else ():
-            know_value(name, secret)
 
 
 def _mistake(error: Exception) -> str:
@@ -177,13 +162,14 @@ def _mistake(error: Exception) -> str:
 
 def _tls(connection: Connection, configured: TLSConfig | bool | None) -> TLSConfig | bool | None:
     """Return the TLS settings: each flag that is given, else the value that is configured."""
-    given = {
-        "client_cert": _bytes(connection.tls_cert_path),
-        "client_private_key": _bytes(connection.tls_key_path),
-        "server_root_ca_cert": _bytes(connection.tls_ca_path),
-        "domain": connection.tls_server_name,
+    paths = {
+        "client_cert": connection.tls_cert_path,
+        "client_private_key": connection.tls_key_path,
+        "server_root_ca_cert": connection.tls_ca_path,
     }
-    given = {field: value for field, value in given.items() if value is not None}
+    given: dict[str, Any] = {field: _bytes(path) for field, path in paths.items() if path is not None}
+    if connection.tls_server_name is not None:
+        given["domain"] = connection.tls_server_name
     if given:
         return replace(configured if isinstance(configured, TLSConfig) else TLSConfig(), **given)
     if connection.tls is False:
@@ -191,9 +177,7 @@ def _tls(connection: Connection, configured: TLSConfig | bool | None) -> TLSConf
     return (configured or True) if connection.tls or connection.api_key else configured
 
 
-def _bytes(path: str | None) -> bytes | None:
-    if path is None:
-        return None
+def _bytes(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

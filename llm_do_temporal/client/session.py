@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.client.connections import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded.server import HostUse, embedded_server, running_host, served_since
+from llm_do_temporal.client.embedded.server import HostUse, embedded_server, lacking, running_host, served_since
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -68,8 +68,6 @@ async def open_session(
         return
     if workshop is None:
         raise WorkshopNotFound("the embedded server needs a workshop: its state is kept in the workshop's folder")
-    from llm_do_temporal.client.embedded.server import lacking
-
     missing = lacking(workshop)
     use = use if missing else "work"
     host = running_host(workshop)

@@ -29,7 +29,7 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.extension import installed
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.activities import ReadInputs, ReadInputsInput
+from llm_do_temporal.messages.activities import ReadInputsInput
 from llm_do_temporal.messages.definitions import PinnedWorker, ReviewMode
 from llm_do_temporal.messages.runs import Batch, InputFiles, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
@@ -53,10 +53,6 @@ _MOST_NOTES = 20
 """Most items that are told of because a run could not do them now."""
 
 
-def _no_prompt() -> str:
-    return ""
-
-
 def _nothing(*_given: object) -> None:
     return None
 
@@ -67,7 +63,7 @@ class StartRequest:
 
     worker: str
     """Name of the worker, or of the template, as runs call it."""
-    read_prompt: Callable[[], str] = _no_prompt
+    read_prompt: Callable[[], str] = str
     """Returns the prompt. Called after the worker was found and its files were copied, since stdin may be slow."""
     read_input: Callable[[], Any] = _nothing
     """Returns the structured input, None without any. Called after `read_prompt`."""
@@ -119,9 +115,8 @@ class StartRequest:
             warn(warning)
         if worker is not None:
             worker.check_start(StartRunInput(**self._settings()))
-        if self.reads is not None:
-            for line in _notes(_known(worker).read_now(self.reads), self.reads):
-                warn(line)
+        for line in [] if self.reads is None else _known(worker).doubts_now(self.reads):
+            warn(line)
         doubts: dict[str, None] = {}
         attachments = self._attach(worker, self.files, doubts)
         request = StartRunInput(
@@ -228,13 +223,21 @@ class LocalWorker:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
         return attachments
 
-    def read_now(self, files: InputFiles) -> ReadInputs:
-        """Return what a run that read the files now would be given, with nothing kept. Raises UsageError."""
+    def doubts_now(self, files: InputFiles) -> list[str]:
+        """Return lines about items that a run which read the files now would not have, or could not do.
+
+        Nothing is kept of them. Raises UsageError.
+        """
         policy, name = self.worker.attachment_policy, self.worker.name
         try:
-            return InputReader(self.folder, ReadInputsInput(files=files, policy=policy, worker=name), measure).read()
+            found = InputReader(self.folder, ReadInputsInput(files=files, policy=policy, worker=name), measure).read()
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+        if found.items is None:
+            return []
+        wrong = [one.unusable for one in found.items if one.unusable]
+        none = [] if found.items else [f"{files.nothing} now; a run then has nothing to do"]
+        return none + [f"an item would fail now: {line}" for line in wrong[:_MOST_NOTES]]
 
     def aliases(self) -> Aliases:
         """Return the aliases of the workshop."""
@@ -302,7 +305,11 @@ def load_local_worker(
     workshop = load_workshop(folder)
     start = StartRunInput(worker=worker, params=dict(params or {}))
     loaded, template = load_started(Registry(workshop), workshop.root, start)
-    _check_files(workshop, loaded)
+    sandbox = workshop.config.sandbox
+    try:
+        narrow(root_tree(sandbox), loaded.sandbox, workshop_has_sandbox=sandbox is not None)
+    except SandboxRefusal as refusal:
+        raise DefinitionError(refusal.message, file=loaded.source, next_step=refusal.next_step) from refusal
     identity = None if template is None else template.template
     return LocalWorker(folder, workshop, loaded, None if identity is None else identity.name)
 
@@ -333,23 +340,6 @@ def _check_keys(model: str, aliases: Aliases) -> None:
             f"{' or '.join(missing)} is not set, and the model '{model}' needs it",
             next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
         )
-
-
-def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
-    sandbox = workshop.config.sandbox
-    try:
-        narrow(root_tree(sandbox), worker.sandbox, workshop_has_sandbox=sandbox is not None)
-    except SandboxRefusal as refusal:
-        raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
-
-
-def _notes(found: ReadInputs, files: InputFiles) -> list[str]:
-    """Return lines about items that a run would not have now, or could not do."""
-    if found.items is None:
-        return []
-    wrong = [one.unusable for one in found.items if one.unusable]
-    none = [] if found.items else [f"{files.nothing} now; a run then has nothing to do"]
-    return none + [f"an item would fail now: {line}" for line in wrong[:_MOST_NOTES]]
 
 
 def _known(worker: LocalWorker | None) -> LocalWorker:

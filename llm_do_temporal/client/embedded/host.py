@@ -100,8 +100,11 @@ class Restarts:
         misconfigured = code in _MISCONFIGURED and not self._was_steady
         if misconfigured or self._failures >= MOST_FAILURES:
             times = "at its start" if misconfigured else f"{self._failures} times in a row"
+            told = "no answer" if code is None else f"exit code {code}"
+            if code is not None and code < 0:
+                told = f"signal {signal.Signals(-code).name}"
             raise UsageError(
-                f"the {self._child} ended {times} ({_told(code)}): {self.reason()}",
+                f"the {self._child} ended {times} ({told}): {self.reason()}",
                 next_step=f"Correct that and start the command again; {STATE_FOLDER}/{self._log.name} has more.",
             )
         return min(_FIRST_DELAY * 2 ** (self._failures - 1), _LONGEST_DELAY)
@@ -118,12 +121,6 @@ class Restarts:
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "Traceback "))]
         shown = (made_visible(line)[:_LINE_CHARS] for line in remove_keys("\n".join(lines[-_LOG_LINES:])).splitlines())
         return " ".join(shown) or "no reason given"
-
-
-def _told(code: int | None) -> str:
-    if code is None:
-        return "no answer"
-    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
 
 @dataclass(frozen=True)
@@ -208,7 +205,11 @@ class Host:
                 return
             left -= not end_lesser_host(running_host(self._settings.workshop), self._settings.use)
             await asyncio.sleep(_POLL_SECONDS / 5)
-        raise _already_running(self._settings.workshop)
+        other = running_host(self._settings.workshop)
+        where = f" at {other.address} (process {other.pid})" if other else ""
+        raise UsageError(
+            f"this workshop is already served{where}", next_step="Use it as it is, or stop that process first."
+        )
 
     async def _open(self) -> tuple[HostInfo, Client]:
         """Start the server. Of two hosts that start at the same moment both would find the usual port free."""
@@ -222,16 +223,6 @@ class Host:
             return await self._open_somewhere()
 
     async def _open_somewhere(self, attempts: int = 3) -> tuple[HostInfo, Client]:
-        info = self._choose_ports()
-        try:
-            return info, await self._start_server(info)
-        except ConnectionFailed:
-            # A host with another cache folder, another person's for one, may have taken the port meanwhile.
-            if attempts == 1 or self._children["server"].poll() is None:
-                raise
-            return await self._open_somewhere(attempts - 1)
-
-    def _choose_ports(self) -> HostInfo:
         settings = self._settings
         port = settings.port or DEFAULT_PORT
         if not port_is_free(port):
@@ -239,7 +230,14 @@ class Host:
                 raise UsageError(f"port {port} is in use", next_step="Choose another with --port.")
             port = any_free_port()
         self.hidden_ui = None if settings.ui is None else unlikely_address()
-        return HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind, settings.use)
+        info = HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind, settings.use)
+        try:
+            return info, await self._start_server(info)
+        except ConnectionFailed:
+            # A host with another cache folder, another person's for one, may have taken the port meanwhile.
+            if attempts == 1 or self._children["server"].poll() is None:
+                raise
+            return await self._open_somewhere(attempts - 1)
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
@@ -334,14 +332,6 @@ async def undisturbed_server(workshop: Path) -> AsyncGenerator[HostInfo]:
         yield info
 
 
-def _already_running(workshop: Path) -> UsageError:
-    other = running_host(workshop)
-    where = f" at {other.address} (process {other.pid})" if other else ""
-    return UsageError(
-        f"this workshop is already served{where}", next_step="Use it as it is, or stop that process first."
-    )
-
-
 def main() -> None:
     """Run a background host until it is no longer needed."""
     parser = argparse.ArgumentParser()
@@ -349,20 +339,20 @@ def main() -> None:
     parser.add_argument("--use", choices=("reading", "decision", "work"), default="work")
     given = parser.parse_args()
     code = 0
+
+    async def serve() -> None:
+        host = Host(HostSettings(Path(given.workshop), use=given.use))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, host.stop)
+        await host.run()
+
     try:
-        asyncio.run(_host(HostSettings(Path(given.workshop), use=given.use)))
+        asyncio.run(serve())
     except LlmDoError as error:
         print(error, file=sys.stderr)
         code = error.exit_code
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-async def _host(settings: HostSettings) -> None:
-    host = Host(settings)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, host.stop)
-    await host.run()
 
 
 if __name__ == "__main__":

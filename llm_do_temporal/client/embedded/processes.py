@@ -111,27 +111,22 @@ async def await_server(server: subprocess.Popen[bytes], address: str, database: 
                 client = await connect_embedded(address)
                 ours = DescribeNamespaceRequest(namespace=_mark(database))
                 await client.workflow_service.describe_namespace(ours)
-                await _keep_runs(client)
+                kept = NamespaceConfig(workflow_execution_retention_ttl=Duration(seconds=RETENTION_DAYS * 24 * 3600))
+                await client.workflow_service.update_namespace(
+                    UpdateNamespaceRequest(namespace=DEFAULT_NAMESPACE, config=kept)
+                )
                 # A new namespace is in the database a moment before all of the server knows it.
                 asked = CountWorkflowExecutionsRequest(namespace=DEFAULT_NAMESPACE)
                 await client.workflow_service.count_workflow_executions(asked)
                 return client
         await asyncio.sleep(_POLL_SECONDS)
-    raise ConnectionFailed(f"the Temporal server did not start: {_last_line(log)}")
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise ConnectionFailed(f"the Temporal server did not start: {lines[-1] if lines else 'no reason given'}")
 
 
 def _mark(database: Path) -> str:
     """The namespace by which the server of this database is known. Nothing runs in it."""
     return f"llm-do-{hashlib.sha256(str(database.resolve()).encode()).hexdigest()[:32]}"
-
-
-async def _keep_runs(client: Client) -> None:
-    retention = Duration(seconds=RETENTION_DAYS * 24 * 3600)
-    await client.workflow_service.update_namespace(
-        UpdateNamespaceRequest(
-            namespace=DEFAULT_NAMESPACE, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
-        )
-    )
 
 
 def temporal_binary() -> str:
@@ -155,8 +150,3 @@ def die_with_parent() -> None:
     """Have this process, on Linux, killed as soon as its parent has ended. Meant for `preexec_fn`."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason given"

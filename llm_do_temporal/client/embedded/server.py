@@ -42,8 +42,6 @@ START_SECONDS = 90
 """A host and its server, at a cold start on a slow disk; they usually take two seconds."""
 _POLL_SECONDS = 0.05
 _MAX_PID = 2**31 - 1
-
-
 HostUse = Literal["reading", "decision", "work"]
 """Purpose of a host, the least first: without a worker service, with one while commands use it, or with one while runs
 are open. A host gives way to a command that needs more."""
@@ -189,13 +187,10 @@ def host_failure(workshop: Path) -> UsageError | None:
 async def embedded_server(workshop: Path, use: HostUse = "work") -> AsyncGenerator[HostInfo]:
     """A running host for this workshop, joined or started; it stays at least as long as the block runs.
 
-    A host that is not enough for `use` ends, and another one is started.
-
-    Raises ConnectionFailed when it cannot be started.
+    A host that is not enough for `use` ends, and another one is started. Raises ConnectionFailed when it cannot be.
     """
-    folder = state_folder(workshop)
     async with in_use(workshop):
-        yield await _ensure(workshop, folder, use)
+        yield await _ensure(workshop, use)
 
 
 @asynccontextmanager
@@ -224,7 +219,8 @@ async def arrived_host(workshop: Path) -> HostInfo | None:
     return None
 
 
-async def _ensure(workshop: Path, folder: Path, use: HostUse) -> HostInfo:
+async def _ensure(workshop: Path, use: HostUse) -> HostInfo:
+    folder = state_folder(workshop)
     deadline = time.monotonic() + START_SECONDS
     started: subprocess.Popen[bytes] | None = None
     while time.monotonic() < deadline:
@@ -238,7 +234,7 @@ async def _ensure(workshop: Path, folder: Path, use: HostUse) -> HostInfo:
             # Another command was quicker, or the host before has not quite left: it tells where it is, or makes room.
             started = None
         if started is None and host_lock_is_free(folder):
-            started = _spawn(workshop, folder, use)
+            started = _spawn(workshop, use)
         await asyncio.sleep(_POLL_SECONDS)
     _give_up(folder)
     raise AssertionError
@@ -251,16 +247,13 @@ def host_lock_is_free(folder: Path) -> bool:
         return free is not None
 
 
-def _spawn(workshop: Path, folder: Path, use: HostUse) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "llm_do_temporal.client.embedded.host", "--workshop", str(workshop)]
-    with os.fdopen(open_private(folder / "host.log", os.O_WRONLY | os.O_APPEND), "ab") as log:
-        return subprocess.Popen(
-            [*command, "--use", use],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            preexec_fn=_ignore_terminal,
-        )
+def _spawn(workshop: Path, use: HostUse) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "llm_do_temporal.client.embedded.host"]
+    command += ["--workshop", str(workshop), "--use", use]
+    descriptor = open_private(state_folder(workshop) / "host.log", os.O_WRONLY | os.O_APPEND)
+    with os.fdopen(descriptor, "ab") as log:
+        nothing = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=nothing, stdout=log, stderr=log, preexec_fn=_ignore_terminal)
 
 
 def _ignore_terminal() -> None:
@@ -284,9 +277,8 @@ def _give_up(folder: Path) -> None:
         )
     log = folder / "host.log"
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.exists() else []
-    reason = (
-        last[0] if last else "no reason given; another command, a migrate-check perhaps, may still be using it alone"
-    )
+    silent = "no reason given; another command, a migrate-check perhaps, may still be using it alone"
+    reason = last[0] if last else silent
     raise ConnectionFailed(
         f"the embedded Temporal server did not start: {reason}",
         next_step=f"See {STATE_FOLDER}/host.log and {STATE_FOLDER}/server.log in the workshop.",
@@ -296,22 +288,18 @@ def _give_up(folder: Path) -> None:
 def accepts(address: str) -> bool:
     """Whether something listens at `host:port`."""
     host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=0.5):
-            return True
-    except OSError:
-        return False
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=0.5):
+        return True
+    return False
 
 
 def port_is_free(port: int) -> bool:
     """Whether a server could listen on this port of the loopback interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def any_free_port(host: str = "127.0.0.1") -> int:
@@ -336,10 +324,8 @@ def process_exists(pid: int) -> bool:
     """Whether a process with this id runs, of this account or another."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -356,9 +342,8 @@ def remember_needed(workshop: Workshop, start: StartRunInput) -> None:
         groups = needed_variables(workshop, *(model for model in models if model))
         names = {name for group in groups for name in group if os.environ.get(name)}
         if names - set(noted := _noted(workshop.root)):
-            write_private(
-                state_folder(workshop.root) / _NEEDED_FILE, json.dumps(sorted(names.union(noted))[:_MOST_NEEDED])
-            )
+            told = json.dumps(sorted(names.union(noted))[:_MOST_NEEDED])
+            write_private(state_folder(workshop.root) / _NEEDED_FILE, told)
 
 
 def lacking(workshop: Path) -> list[str]:
@@ -388,15 +373,8 @@ def other_logins(accounts: Iterable[pwd.struct_passwd] | None = None, uid: int |
     """
     me = os.getuid() if uid is None else uid
     found = pwd.getpwall() if accounts is None else accounts
-    return sorted(
-        {
-            one.pw_name
-            for one in found
-            if _FIRST_PERSON <= one.pw_uid < _LAST_PERSON
-            and one.pw_uid != me
-            and Path(one.pw_shell).name not in _NO_SHELLS
-        }
-    )
+    people = (one for one in found if _FIRST_PERSON <= one.pw_uid < _LAST_PERSON and one.pw_uid != me)
+    return sorted({one.pw_name for one in people if Path(one.pw_shell).name not in _NO_SHELLS})
 
 
 def logins_in_words(logins: list[str]) -> str:

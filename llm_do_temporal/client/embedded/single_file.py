@@ -72,13 +72,12 @@ def check_single_file(folder: Path, name: str) -> None:
 
     parsed = read_worker(Registry(load_workshop(folder)).place_of(name))
     definition = parsed.definition
-    asked = [key for key in _NEEDS_WORKSHOP if key in definition.toolsets.model_fields_set]
-    where: list[tuple[tuple[str, ...], str]] = [(("toolsets", key), _NEEDS_WORKSHOP[key]) for key in asked]
-    if definition.sandbox is not None:
-        where.append((("sandbox",), "files"))
+    asked = definition.toolsets.model_fields_set
+    where: list[tuple[tuple[str, ...], str]]
+    where = [(("toolsets", key), what) for key, what in _NEEDS_WORKSHOP.items() if key in asked]
+    where += [] if definition.sandbox is None else [(("sandbox",), "files")]
     if where:
-        path, what = where[0]
-        label = parsed.place.label
+        (path, what), label = where[0], parsed.place.label
         raise DefinitionError(
             f"'{'.'.join(path)}' asks for {what}, and a worker started from a single file has none",
             file=label,
