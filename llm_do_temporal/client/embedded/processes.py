@@ -120,8 +120,12 @@ async def await_server(server: subprocess.Popen[bytes], address: str, database: 
                 await client.workflow_service.count_workflow_executions(asked)
                 return client
         await asyncio.sleep(_POLL_SECONDS)
+    raise ConnectionFailed(f"the Temporal server did not start: {_last_line(log)}")
+
+
+def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    raise ConnectionFailed(f"the Temporal server did not start: {lines[-1] if lines else 'no reason given'}")
+    return lines[-1] if lines else "no reason given"
 
 
 def _mark(database: Path) -> str:
