@@ -208,7 +208,7 @@ class _Door:
             try:
                 return await _unless_cancelled(asking)
             except WorkflowUpdateFailedError as error:
-                raise ToolCallFailed(_words(error)) from error
+                raise ToolCallFailed(str(getattr(error.cause, "message", None) or error.cause)) from error
             except WorkflowUpdateRPCTimeoutOrCancelledError:
                 pass
             except RPCError as error:
@@ -354,11 +354,6 @@ def _request(
         raise ToolCallFailed(f"'{worker}' was not called: {problem.removeprefix('Value error, ')}") from error
     except (PydanticSerializationError, ValueError) as error:
         raise ToolCallFailed(f"the input of '{worker}' cannot be written as JSON: {error}") from error
-
-
-def _words(error: WorkflowUpdateFailedError) -> str:
-    cause = error.cause
-    return str(getattr(cause, "message", None) or cause)
 
 
 def loop_is_running() -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import suppress
 from secrets import token_urlsafe
 from types import TracebackType
@@ -67,12 +67,7 @@ _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
 _WATCH_SECONDS = 2.0
 """Pause between two readings of a run that asks more than one request may name."""
-_OF_PROXIES: dict[int, type[LlmDoError]] = {
-    401: AccessRefused,
-    502: ConnectionFailed,
-    503: ConnectionFailed,
-    504: ConnectionFailed,
-}
+_OF_PROXIES: Mapping[int, type[LlmDoError]] = {401: AccessRefused} | dict.fromkeys((502, 503, 504), ConnectionFailed)
 """Errors by the status of an answer without a `code`: a proxy gives it, as the door's own problems all have one."""
 T = TypeVar("T")
 

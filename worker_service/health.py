@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,25 +58,20 @@ class Progress:
 
 async def polls(client: Client, polled: Sequence[Polled]) -> str | None:
     """Return None if the server answers and knows this process as a poller of its queues; else the fault."""
-    for task_queue, kind in ((queue.task_queue, kind) for queue in polled for kind in _kinds(queue)):
+    activities, workflows = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    asked = [(queue.task_queue, workflows) for queue in polled if "workflows" in queue.roles]
+    for task_queue, kind in (*asked, *((queue.task_queue, activities) for queue in polled)):
         request = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
         )
+        patience = timedelta(seconds=ANSWER_SECONDS)
         try:
-            found = await client.workflow_service.describe_task_queue(
-                request, timeout=timedelta(seconds=ANSWER_SECONDS)
-            )
+            found = await client.workflow_service.describe_task_queue(request, timeout=patience)
         except RPCError as error:
             return f"the Temporal server does not answer: {error.status.name}"
         if all(poller.identity != client.identity for poller in found.pollers):
             return f"task queue '{task_queue}' is not polled yet"
     return None
-
-
-def _kinds(polled: Polled) -> Iterator[TaskQueueType.ValueType]:
-    if "workflows" in polled.roles:
-        yield TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-    yield TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
 @contextmanager

@@ -124,9 +124,7 @@ async def _check(workshop: Path | None, embedded: str | None, task_queue: str | 
 
 def _print(checked: Checked, *, as_json: bool) -> None:
     if as_json:
-        print(
-            json.dumps({"workflows": checked.workflows, "troubles": [asdict(trouble) for trouble in checked.troubles]})
-        )
+        print(json.dumps(asdict(checked)))
         return
     for trouble in checked.troubles:
         fate = "would diverge" if trouble.diverges else "cannot be replayed"

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from temporalio.runtime import Runtime
 
 from llm_do_temporal.activities.definitions import RunNote, no_note
 from llm_do_temporal.client.connections import Connection, connect, connect_embedded
+from llm_do_temporal.client.embedded.server import remember_needed
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
@@ -55,19 +56,15 @@ def main() -> None:
         begin_telemetry(http=True)
         asyncio.run(_serve(arguments, settings))
     except LlmDoError as error:
-        _say(error, as_json=settings is not None and settings.log_format == "json")
+        text = f"{error}\n{error.next_step}" if error.next_step else str(error)
+        if settings is not None and settings.log_format == "json":
+            _log.error(text)
+        else:
+            print(f"llm-do-temporal: {text}", file=sys.stderr)
         code = error.exit_code
     except KeyboardInterrupt:
         code = _INTERRUPTED
     _leave(code)
-
-
-def _say(error: LlmDoError, *, as_json: bool) -> None:
-    text = f"{error}\n{error.next_step}" if error.next_step else str(error)
-    if as_json:
-        _log.error(text)
-    else:
-        print(f"llm-do-temporal: {text}", file=sys.stderr)
 
 
 def _leave(code: int) -> NoReturn:
@@ -87,11 +84,7 @@ def _break_off() -> NoReturn:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.embedded:
-        return embedded_settings(
-            workshop=arguments.workshop,
-            task_queue=task_queue(),
-            isolation=required_isolation(),
-        )
+        return embedded_settings(workshop=arguments.workshop, task_queue=task_queue(), isolation=required_isolation())
     return read_settings(
         workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
     )
@@ -118,12 +111,15 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
     workshop = find_workshop(settings.workshop, named=settings.workshop != Path())
     runtime = install_runtime(settings.listen, settings.metrics_port)
     progress = Progress()
-    with _health(settings, progress):
+    port = settings.health_port
+    with nullcontext() if port is None else health_server(settings.listen, port, progress):
         progress.client = client = await _connected(arguments)
         registered = await register_search_attributes(client)
         stop = asyncio.Event()
-        nexus = _nexus_handlers(client, workshop, settings, sets_attributes=registered)
-        chosen = replace(settings.service, nexus_handlers=nexus, note=_run_note(embedded=bool(arguments.embedded)))
+        queue, given = settings.task_queue, settings.added
+        nexus = added(lambda one: one.nexus_handlers(client, workshop, queue, given, sets_attributes=registered))
+        note: RunNote = remember_needed if arguments.embedded else no_note
+        chosen = replace(settings.service, nexus_handlers=tuple(nexus), note=note)
         worker = build_worker(client, workshop, chosen, search_attributes=registered)
         # What is loaded by now stays until the end. A collection of garbage that looks through all of it keeps workflow
         # code waiting, on a busy machine for longer than the 2 s that the SDK allows a workflow task.
@@ -151,32 +147,10 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
             ) from error
 
 
-def _run_note(*, embedded: bool) -> RunNote:
-    """Return what is called for each run that begins: commands look at the note of an embedded service."""
-    if not embedded:
-        return no_note
-    from llm_do_temporal.client.embedded.server import remember_needed
-
-    return remember_needed
-
-
-def _nexus_handlers(client: Client, workshop: Path, settings: Settings, *, sets_attributes: bool) -> tuple[object, ...]:
-    """Return the handlers of Nexus services that capabilities add."""
-    queue, given = settings.task_queue, settings.added
-    return tuple(added(lambda one: one.nexus_handlers(client, workshop, queue, given, sets_attributes=sets_attributes)))
-
-
 async def _connected(arguments: argparse.Namespace) -> Client:
     if arguments.embedded:
         return await connect_embedded(arguments.embedded)
     return await connect(Connection(arguments.address, arguments.namespace, profile=arguments.profile))
-
-
-def _health(settings: Settings, progress: Progress) -> AbstractContextManager[None]:
-    """Return the block that serves health, if a port is set, from before the connection to the last activity."""
-    if settings.health_port is None:
-        return nullcontext()
-    return health_server(settings.listen, settings.health_port, progress)
 
 
 @asynccontextmanager

@@ -111,6 +111,14 @@ class Settings(BaseSettings):
     @property
     def service(self) -> ServiceSettings:
         """Settings of the Temporal worker. Raises UsageError."""
+        cpu, memory = (_variable("target_cpu"), self.target_cpu), (_variable("target_memory"), self.target_memory)
+        targets = _both_or_neither(cpu, memory)
+        named = _both_or_neither((DEPLOYMENT_VARIABLE, self.deployment_name), (BUILD_VARIABLE, self.build_id))
+        deployment = named and WorkerDeploymentConfig(
+            version=WorkerDeploymentVersion(*named),
+            use_worker_versioning=True,
+            default_versioning_behavior=_BEHAVIORS[self.versioning],
+        )
         return ServiceSettings(
             task_queue=self.task_queue,
             only=self.only,
@@ -118,35 +126,18 @@ class Settings(BaseSettings):
             max_concurrent_activities=self.max_concurrent_activities,
             max_concurrent_workflow_tasks=self.max_concurrent_workflow_tasks,
             isolation=self.isolation,
-            targets=self._targets(),
+            targets=targets and ResourceBasedTunerConfig(target_cpu_usage=targets[0], target_memory_usage=targets[1]),
             graceful_shutdown=timedelta(seconds=self.graceful_shutdown_seconds),
             batch_times=BatchTimes(
                 timedelta(seconds=self.batch_window_seconds), timedelta(seconds=self.batch_check_seconds)
             ),
-            deployment=self._deployment(),
+            deployment=deployment,
         )
 
     @property
     def added(self) -> dict[str, tuple[str, ...]]:
         """Settings that capabilities add, by their names."""
         return {name: getattr(self, name, ()) for name in service_settings()}
-
-    def _targets(self) -> ResourceBasedTunerConfig | None:
-        both = _both_or_neither(
-            (_variable("target_cpu"), self.target_cpu), (_variable("target_memory"), self.target_memory)
-        )
-        return None if both is None else ResourceBasedTunerConfig(target_cpu_usage=both[0], target_memory_usage=both[1])
-
-    def _deployment(self) -> WorkerDeploymentConfig | None:
-        both = _both_or_neither((DEPLOYMENT_VARIABLE, self.deployment_name), (BUILD_VARIABLE, self.build_id))
-        if both is None:
-            return None
-        name, build = both
-        return WorkerDeploymentConfig(
-            version=WorkerDeploymentVersion(name, build),
-            use_worker_versioning=True,
-            default_versioning_behavior=_BEHAVIORS[self.versioning],
-        )
 
 
 class EmbeddedSettings(Settings):

@@ -193,7 +193,11 @@ def build_worker(
     close_to_others(workshop)
     chosen, (providers, separate_files) = settings or ServiceSettings(), own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
-    client, blobs = _with_blobs(client, workshop)
+    client = _with_quick_converter(client)
+    ring = ring_of(client.data_converter)
+    blobs = workshop_blobs(workshop, ring, patience=SERVICE_PATIENCE)
+    reads = workshop_blobs(workshop, ring, patience=READ_PATIENCE, silence=READ_SILENCE)
+    client = with_big_payloads(client, blobs, read_from=reads)
     host = ServiceHost(workshop, blobs, client, chosen.isolation)
     known = {name: one for name, one in answers(lambda one: one.known_turn(host)).items() if one is not None}
     turns = TurnStore(blobs, known, chosen.batch_times, workshop)
@@ -251,15 +255,6 @@ def _workflows() -> list[type]:
     return own + added(lambda one: one.workflows())
 
 
-def _with_blobs(client: Client, workshop: Path) -> tuple[Client, BlobStore]:
-    """Return the connection as services have it, and the workshop's blobs, to which its big values go."""
-    client = _with_quick_converter(client)
-    ring = ring_of(client.data_converter)
-    blobs = workshop_blobs(workshop, ring, patience=SERVICE_PATIENCE)
-    reads = workshop_blobs(workshop, ring, patience=READ_PATIENCE, silence=READ_SILENCE)
-    return with_big_payloads(client, blobs, read_from=reads), blobs
-
-
 def activities_by_role(
     conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
 ) -> dict[Role, list[Callable[..., Any]]]:
@@ -267,13 +262,9 @@ def activities_by_role(
 
     Without files, a process with workflows has stand-ins for all activities that need them.
     """
-    refs = (*FILE_ACTIVITIES, *activity_refs())
-    absent = [] if has_files else [stand_in(activity) for activity in refs]
-    return {
-        "workflows": [conversations.keep_conversation, record_at_desk, notify, *absent],
-        "models": [],
-        "files": files,
-    }
+    absent = [] if has_files else [stand_in(activity) for activity in (*FILE_ACTIVITIES, *activity_refs())]
+    own = [conversations.keep_conversation, record_at_desk, notify, *absent]
+    return {"workflows": own, "models": [], "files": files}
 
 
 def _tuner(settings: ServiceSettings) -> WorkerTuner:

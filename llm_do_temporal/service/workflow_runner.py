@@ -36,8 +36,7 @@ TASK_SECONDS = 120
 """Time after which a workflow task counts as one that will not end. The server gives one that has timed out three times
 more and more time, up to 10 minutes; our own code does not need two on any machine that gets anything done."""
 PATIENCE_SECONDS = 1.5
-"""Time for which dropping a workflow waits for its thread; the SDK tries again, without end, each time a little later.
-"""
+"""Time for which dropping a workflow waits for its thread; the SDK tries again without end, each time later."""
 
 
 class WorkflowRunner(UnsandboxedWorkflowRunner):
@@ -51,7 +50,7 @@ class WorkflowRunner(UnsandboxedWorkflowRunner):
         """See UnsandboxedWorkflowRunner."""
         instance: Any = super().create_instance(det)
         instance.activate = _one_at_a_time(instance.activate)
-        instance.create_task = _outside_collections(_going_on(instance.create_task))
+        instance.create_task = _harmless(instance.create_task)
         instance.get_thread_id = _not_to_be_interrupted(instance.get_thread_id)
         return instance
 
@@ -109,8 +108,8 @@ def _not_to_be_interrupted(get_thread_id: Callable[[], int | None]) -> Callable[
     return log_thread
 
 
-def _going_on(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:
-    """Return what makes tasks that cannot stop the event loop, and with it the worker service."""
+def _harmless(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:
+    """Return what makes tasks that cannot stop the event loop, and with it the worker service; none for finalizers."""
 
     async def run(coro: Coroutine[Any, Any, Any]) -> Any:
         try:
@@ -119,16 +118,9 @@ def _going_on(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]
             raise RuntimeError(f"a task raised {type(error).__name__}") from error
 
     def create(coro: Coroutine[Any, Any, Any], **options: Any) -> Task[Any]:
-        return create_task(run(coro), **options)
-
-    return create
-
-
-def _outside_collections(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:
-    def create(coro: Coroutine[Any, Any, Any], **options: Any) -> Task[Any]:
         if _collection.is_running:
             coro.close()
             raise RuntimeError("a finalizer may start nothing in a workflow")
-        return create_task(coro, **options)
+        return create_task(run(coro), **options)
 
     return create

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistoryEventFilterType
@@ -51,8 +51,8 @@ from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outsi
 
 MAX_BYTES = 32 << 20
 """Largest file that is sent to whoever looks at a run."""
-_CHANGES: dict[str, type[WriteFileInput | EditFileInput]]
-_CHANGES = {WRITE_FILE.name: WriteFileInput, EDIT_FILE.name: EditFileInput}
+_Change: TypeAlias = WriteFileInput | EditFileInput
+_CHANGES: dict[str, type[_Change]] = {WRITE_FILE.name: WriteFileInput, EDIT_FILE.name: EditFileInput}
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class FileWrite:
 
     at: datetime
     by: str
-    request: WriteFileInput | EditFileInput
+    request: _Change
     change: FileChange
 
     @property

@@ -235,7 +235,7 @@ def csv_text(rows: Sequence[ResultRow]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([_cell(name) for name in (*lead, *outputs, *(f"score.{name}" for name in scores), *tail)])
     for row in rows:
-        output = [row.output] if keys is None else [(row.output or {}).get(key) for key in keys]
+        output: list[Any] = [row.output] if keys is None else [as_object(row.output).get(key) for key in keys]
         values = [*row.lead.values(), *output, *(row.scores.get(name) for name in scores), *row.tail.values()]
         writer.writerow([_cell(value) for value in values])
     return text.getvalue()
