@@ -1,7 +1,8 @@
 """Every error a user can see, split by who must act on it.
 
-That is whoever asks (UsageError, AccessRefused), the author of a file (DefinitionError), the operator (ConnectionFailed,
-KeyMismatch, RunFailed), the person who decides (DecisionRefused), or nobody (Refusal, EffectFailed: the model is told).
+That is whoever asks (UsageError, AccessRefused), the author of a file (DefinitionError), the operator
+(ConnectionFailed, KeyMismatch, RunFailed), the person who decides (DecisionRefused), or nobody (Refusal and
+EffectFailed: the model is told).
 
 Errors travel through Temporal by class name (`code`), so renaming a class is a change of the wire
 format. Messages say what happened, the name in quotes, what is allowed and what to do next.
