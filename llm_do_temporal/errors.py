@@ -1,8 +1,35 @@
 """Every error a user can see, split by who must act on it.
 
-That is whoever asks (UsageError, AccessRefused), the author of a file (DefinitionError), the operator
-(ConnectionFailed, KeyMismatch, RunFailed), the person who decides (DecisionRefused), or nobody (Refusal and
-EffectFailed: the model is told).
+    LlmDoError
+    ├── UsageError             whoever asks: a flag, a value, a port
+    │   └── UnknownHere        whoever asks: no such run, or none that they may know of
+    ├── DefinitionError        the author: a worker or workshop file is missing or wrong
+    │   ├── WorkerNotFound
+    │   └── WorkshopNotFound
+    ├── ConnectionFailed       the operator: no Temporal server answers
+    │   └── BlobsUnreachable   … or not the store that keeps a workshop's blobs
+    ├── KeyMismatch            the operator: an encryption key is missing or wrong
+    ├── AccessRefused          the one who calls: a token does not allow this
+    ├── Refusal                nobody: policy said no, and the model is told why
+    │   ├── SandboxRefusal
+    │   │   └── SandboxEscalation
+    │   ├── AttachmentRefusal
+    │   ├── DelegationRefusal
+    │   │   └── DepthExceeded
+    │   ├── ShellRefusal
+    │   ├── ApprovalRefusal
+    │   └── ModelRefusal
+    ├── EffectFailed           nobody: an effect did not work (no such file, not text); the model is told
+    │   ├── ShownDiffers       the gate: what is there is not what a person was shown; it asks again
+    │   └── OutcomeUnknown     the person who decides: a call was sent, and no answer came
+    ├── DecisionRefused        the person who decides: unknown approval, already decided, invalid change
+    └── RunFailed              the operator: the run ended without a result
+        ├── ModelFailed        the model or its provider
+        ├── RunAborted         a refusal, in a workshop that says `on_refusal: abort`
+        ├── ApprovalTimedOut   nobody decided in time, in a workshop that says `on_timeout: fail`
+        ├── BudgetExceeded     a limit was reached
+        ├── ItemsFailed        a batch has completed, and items of it have failed
+        └── RunCancelled       somebody cancelled it
 
 Errors travel through Temporal by class name (`code`), so renaming a class is a change of the wire
 format. Messages say what happened, the name in quotes, what is allowed and what to do next.
