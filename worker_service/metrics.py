@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
-from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, worker_label
+from llm_do_temporal.workflows.runtime.spans import COST, UNKNOWN, WAITED, worker_label
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0

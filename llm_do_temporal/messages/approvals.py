@@ -17,13 +17,7 @@ from llm_do_temporal.policy.budget import Ledger
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup, group_of
-from llm_do_temporal.policy.identity import (
-    IDENTITY_VERSION,
-    SeenFile,
-    changes_nothing,
-    digest_of,
-    identity_of,
-)
+from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile, changes_nothing, digest_of, identity_of
 from llm_do_temporal.policy.kinds.kind import AskedCall, GrantedKind, KindGrant
 from llm_do_temporal.policy.values import CapabilityUse
 

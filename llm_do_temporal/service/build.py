@@ -63,7 +63,7 @@ from llm_do_temporal.storage.private_files import close_to_others
 from llm_do_temporal.workflows.invocation.agent import build_agent
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
+from llm_do_temporal.workflows.runtime.activities import TaskQueueInterceptor
 from llm_do_temporal.workflows.tools.parts import part_makers
 
 

@@ -40,6 +40,7 @@ from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, Queues, fairness_key
 from llm_do_temporal.workflows.runtime.activities import (
     LOCAL_ERRORS,
+    ActivityRoutes,
     await_shielded,
     await_to_its_end,
     run_activity,
@@ -47,7 +48,6 @@ from llm_do_temporal.workflows.runtime.activities import (
 )
 from llm_do_temporal.workflows.runtime.failures import as_failure, explain
 from llm_do_temporal.workflows.runtime.inbound import malformed
-from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
 
 LEAST_NEWER = 25
 """Results that are put into the record together, at least. It is written anew each time: were each put there by itself,

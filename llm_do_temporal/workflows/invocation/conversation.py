@@ -7,22 +7,29 @@ messages that were sent are recognised by their identity as Python objects.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import to_json
 
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
+from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of, reference
 from llm_do_temporal.messages.conversation import ConversationPart
+from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
+from llm_do_temporal.policy.files.attachments import Attachment, Form, accepted_files, attachment_forms
+from llm_do_temporal.policy.models import Accepts, label, models_of
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 TURNS_A_RUN = 100
 """Turns after which a workflow is continued as new. The agent looks through all its messages several times a turn, and
@@ -121,3 +128,41 @@ def check_size(messages: list[ModelMessage], parameters: ModelRequestParameters 
             f"what is new in the conversation has {size} bytes; at most {MAX_VALUE_BYTES} can be sent at once",
             next_step="Read files in smaller parts, or delegate parts of the work to other workers.",
         )
+
+
+_NOTHING_SAID = "Begin."
+"""Providers refuse an empty message; a worker may be started with no prompt at all."""
+
+
+def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
+    """Return the first user message of an invocation. Raises AttachmentRefusal for a file that a model cannot get."""
+    aliases, model = invocation.settings.models.aliases, invocation.model
+    forms = attachment_forms(
+        invocation.attachments,
+        invocation.worker.attachments_as or invocation.settings.attachments_as,
+        frozenset[Accepts].intersection(*(accepted_files(aliases, name) for name in models_of(model))),
+        model=label(aliases, model),
+    )
+    return opening(invocation.prompt, invocation.input, invocation.attachments, forms)
+
+
+def opening(
+    prompt: str, given: Any, attachments: Sequence[Attachment], forms: Sequence[Form]
+) -> str | list[UserContent]:
+    """Return the first user message: prompt, input, and a reference to each attachment.
+
+    The activity of the model turn replaces the references by the files in their `forms`.
+    """
+    texts = [prompt] if prompt.strip() else []
+    if given is not None:
+        texts.append(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2))
+    text = "\n\n".join(texts) or _NOTHING_SAID
+    if not attachments:
+        return text
+    content: list[UserContent] = [text]
+    for attachment, form in zip(attachments, forms, strict=True):
+        # A name with a line end would add lines of its own to the prompt.
+        shown = attachment.model_copy(update={"path": made_visible(attachment.path, keep="")})
+        content.append(f"Attached file: {shown.path} ({attachment.media_type}, {attachment.bytes} bytes)")
+        content.append(reference(shown, form))
+    return content

@@ -19,37 +19,26 @@ from temporalio import workflow
 from llm_do_temporal.activities.models.conversations import origin_of, turn_key_of
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION
-from llm_do_temporal.messages.approvals import (
-    DeliverDecisionInput,
-    DeliverVotesInput,
-)
-from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.layers import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
-from llm_do_temporal.policy.budget import Action
 from llm_do_temporal.policy.identity import ending_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.models import CutReason, cut_reason
-from llm_do_temporal.workflows.invocation.agent import AGENT
-from llm_do_temporal.workflows.invocation.budget import BudgetLease
-from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
-from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
-from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages
+from llm_do_temporal.workflows.invocation.agent import AGENT, HIDDEN
+from llm_do_temporal.workflows.invocation.budget import BudgetGuard, BudgetLease, within
+from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages, first_message
 from llm_do_temporal.workflows.invocation.desk_client import DeskClient
-from llm_do_temporal.workflows.invocation.first_message import first_message
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
-from llm_do_temporal.workflows.invocation.output import checked_output
-from llm_do_temporal.workflows.invocation.slips import TOOL_RETRIES, Slips, failed_if_used_up
+from llm_do_temporal.workflows.invocation.output import TOOL_RETRIES, Slips, failed_if_used_up
 from llm_do_temporal.workflows.runtime.activities import run_activity
-from llm_do_temporal.workflows.runtime.desk_link import DeskLink
+from llm_do_temporal.workflows.runtime.children import DeskLink
 from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, explain_agent
 from llm_do_temporal.workflows.runtime.spans import invocation_span, tell_result
-from llm_do_temporal.workflows.tools.creation import WorkerCreate
 from llm_do_temporal.workflows.tools.delegate import Delegator
-from llm_do_temporal.workflows.tools.delegation import delegation_tools
+from llm_do_temporal.workflows.tools.delegation import WorkerCreate, delegation_tools
 from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
 from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
 from llm_do_temporal.workflows.tools.gate import Gate, for_model
@@ -67,7 +56,7 @@ _RUN_USAGE = TypeAdapter(RunUsage)
 
 
 class Invocation:
-    """Runs the agent; its tools run here, in workflow code, behind the gate. See RunningInvocation."""
+    """Runs the agent; its tools run here, in workflow code, behind the gate."""
 
     def __init__(
         self, invocation: InvokeWorkerInput, link: DeskLink, go_on: Callable[[InvokeWorkerInput], Awaitable[None]]
@@ -77,33 +66,33 @@ class Invocation:
         `go_on` continues the workflow as new, with the invocation as it is then; it returns where that cannot be done
         yet.
         """
-        self._invocation = invocation
+        self.input = invocation
         self._go_on = go_on
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
         self.models = FallbackChain(invocation)
-        self._desk = DeskClient(invocation, self.models, before.asked, link)
+        self.desk = DeskClient(invocation, self.models, before.asked, link)
         self.lease = BudgetLease(invocation, before.spending, link.report)
-        self._guard = BudgetGuard(invocation, self.lease, self._desk)
+        self.guard = BudgetGuard(invocation, self.lease, self.desk)
         self.conversation = Conversation(
             before.base, invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
         )
         hosts: list[PartHost] = []
 
         def host(name: str) -> PartHost:
-            hosts.append(PartHost(self._desk, self._offer_made, before.parts.get(name)))
+            hosts.append(PartHost(self.desk, self._offer_made, before.parts.get(name)))
             return hosts[-1]
 
-        self._parts = parts_of(invocation, host)
-        self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=self._parts.needs_layer)
+        self.parts = parts_of(invocation, host)
+        self._layer = _layer_of(invocation, lambda: self.conversation.number, is_needed=self.parts.needs_layer)
         for one in hosts:
             one.layer = self._layer
         self._gate = Gate(
             invocation.settings,
-            self._desk,
+            self.desk,
             self.lease.begin_call,
             tree=invocation.tree,
             worker=invocation.asker,
-            parts=self._parts,
+            parts=self.parts,
         )
         self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)
@@ -123,48 +112,35 @@ class Invocation:
             Counter(before.delegations),
             self.lease.begin_invocation,
             self._layer,
-            self._parts,
+            self.parts,
         )
-        self.errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
+        self.errands = Errands(invocation, self._dispatch, self.desk, self._delegator, Counter(before.occurrences))
         self._functions = Functions(invocation, self._dispatch, self.errands)
         self._external = before.external
 
     async def run(self) -> InvocationResult:
         """Return the worker's output, and the usage of this invocation with all below it. Raises LlmDoError."""
-        with invocation_span(self._invocation) as span:
-            result = await self._run()
+        with invocation_span(self.input) as span:
+            # Nothing may be awaited in a `finally` here: see LlmDoRun.
+            try:
+                if self.guard.is_needed:
+                    result = await within(self._run_agent(), self.guard)
+                    # The question at a limit needs no answer once the work is done.
+                    await self.desk.withdraw_all()
+                else:
+                    result = await self._run_agent()
+                await self.lease.close()
+            except (asyncio.CancelledError, LlmDoError) as error:
+                await self.desk.withdraw_all()
+                await self.lease.close()
+                if isinstance(error, LlmDoError) and workflow.cancellation_reason() is not None:
+                    raise asyncio.CancelledError from error
+                raise
             tell_result(span, result.output, result.usage)
         return result
 
-    async def _run(self) -> InvocationResult:
-        # Nothing may be awaited in a `finally` here: see LlmDoRun.
-        try:
-            result = await self._run_within_limits()
-            await self.lease.close()
-        except asyncio.CancelledError:
-            await self._leave()
-            raise
-        except LlmDoError as error:
-            await self._leave()
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
-            raise
-        return result
-
-    async def _run_within_limits(self) -> InvocationResult:
-        if not self._guard.is_needed:
-            return await self._run_agent()
-        result = await within(self._run_agent(), self._guard)
-        # The question at a limit needs no answer once the work is done.
-        await self._desk.withdraw_all()
-        return result
-
-    async def _leave(self) -> None:
-        await self._desk.withdraw_all()
-        await self.lease.close()
-
     async def _run_agent(self) -> InvocationResult:
-        invocation, worker = self._invocation, self._invocation.worker
+        invocation, worker = self.input, self.input.worker
         schema = worker.output_schema
         toolset = await self._toolset()
         try:
@@ -185,32 +161,20 @@ class Invocation:
                     usage_limits=UsageLimits(request_limit=None),
                     run_id=run_id,
                 )
-                words = await self._words_before_end()
+                if not self.parts.has_end:
+                    break
+                known = (await self.parts.advice(ending_key(self._turn_key))).known
+                words = await self.parts.before_end() if known is None else str(known.content)
                 if not words:
                     break
                 # No two parts of a conversation may have the same id.
                 said, history, run_id = words, result.all_messages(), f"{run_id}+"
         except AGENT_ERRORS as error:
             raise explain_agent(error, cut_off=self._cut == "length") from error
-        return InvocationResult(output=result.output, usage=self.usage, layer=self._left_layer(), truncated=self._cut)
-
-    async def _words_before_end(self) -> str:
-        """Return words of the parts for the model, which goes on with them; empty: it may end."""
-        if not self._parts.has_end:
-            return ""
-        known = (await self._parts.advice(ending_key(self._turn_key))).known
-        if known is not None:
-            return str(known.content)
-        return await self._parts.before_end()
-
-    def _left_layer(self) -> CarriedLayer | None:
-        """Return the layer for the caller, or for the result of a run whose changes stay aside; None: it is none of
-        theirs, or was not changed."""
-        invocation, layer = self._invocation, self._layer
-        is_own = invocation.layer is None and not invocation.settings.aside
-        if layer is None or is_own or layer.carried == (invocation.layer or CarriedLayer()):
-            return None
-        return layer.carried
+        layer, before = None if self._layer is None else self._layer.carried, invocation.layer
+        is_own = before is None and not invocation.settings.aside
+        left = None if is_own or layer == (before or CarriedLayer()) else layer
+        return InvocationResult(output=result.output, usage=self.usage, layer=left, truncated=self._cut)
 
     def _offer_made(self, made: DelegateTool) -> None:
         """Offer a worker that this invocation has made, and people have accepted."""
@@ -234,7 +198,7 @@ class Invocation:
         self._slips.take(response)
 
     def check_slips(self) -> None:
-        """See RunningInvocation."""
+        """Raise ModelFailed before a turn where the model does nothing but wrong calls."""
         self._slips.check(has_accepted=self._gate.has_accepted)
 
     @property
@@ -255,24 +219,15 @@ class Invocation:
             saved=below if self._saved is None else self._saved.plus(below),
         )
 
-    @property
-    def parts_of_turn(self) -> dict[str, Json]:
-        """See RunningInvocation."""
-        return self._parts.of_turn()
-
-    async def check_output(self, output: Any) -> Any:
-        """See RunningInvocation."""
-        return await checked_output(self._invocation, output)
-
     def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
         """Return the server-side tool of this kind, where the worker has it."""
-        chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
+        chosen = next((tool for tool in self.input.worker.server_side_tools if tool.tool_type == kind), None)
         return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
 
     async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
         """Continue this workflow as new, with its conversation in the blob store. Called between two turns."""
         number, base = self.conversation.number, self.conversation.base
-        if not number or self._desk.is_waiting:
+        if not number or self.desk.is_waiting:
             return
         unsent = self.conversation.unsent(list(messages))
         check_size(unsent)
@@ -285,19 +240,19 @@ class Invocation:
             tool_calls=self._tool_calls,
             saved=self._saved,
             below=self._below,
-            asked=self._desk.asked,
+            asked=self.desk.asked,
             created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
             occurrences=self.errands.occurrences,
             spending=self.lease.state,
             external=self._external,
             layer=None if self._layer is None else self._layer.state,
-            parts=self._parts.states(),
+            parts=self.parts.states(),
         )
-        await self._go_on(self._invocation.model_copy(update={"continued": continued}))
+        await self._go_on(self.input.model_copy(update={"continued": continued}))
 
     async def _toolset(self) -> FunctionToolset[object]:
-        invocation = self._invocation
+        invocation = self.input
         offered = FunctionToolset[object](id="worker")
         dispatch = self._dispatch
 
@@ -309,8 +264,8 @@ class Invocation:
 
         own: dict[str, list[GatedTool]] = {
             "filesystem": file_tools(invocation.tree, self._layer) if invocation.worker.filesystem else [],
-            "shell": shell_tools(invocation, self._desk, self._layer),
-            **{f"extension {name}": tools for name, tools in self._parts.tools().items()},
+            "shell": shell_tools(invocation, self.desk, self._layer),
+            **{f"extension {name}": tools for name, tools in self.parts.tools().items()},
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }
@@ -347,23 +302,9 @@ class Invocation:
 
         offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
         offered.function_schema.validator = _OBJECT
-        offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self._invocation.tree)}
+        offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self.input.tree)}
         offered.max_retries = TOOL_RETRIES
         return offered
-
-    # --- answers of the desk ---
-
-    def take_decision(self, delivery: DeliverDecisionInput) -> None:
-        """Take the desk's answer to a question; an answer to a question that is not open is dropped."""
-        self._desk.take_decision(delivery)
-
-    def show_votes(self, delivery: DeliverVotesInput) -> None:
-        """Take note that one more person has agreed, where several must."""
-        self._desk.show_votes(delivery)
-
-    async def apply(self, action: Action) -> None:
-        """Take an action of the desk about limits."""
-        await self._guard.apply(action)
 
 
 def _layer_of(invocation: InvokeWorkerInput, turn: Callable[[], int], *, is_needed: bool) -> WorkingLayer | None:

@@ -16,10 +16,10 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.budget import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.invocation.invocation import Invocation
-    from llm_do_temporal.workflows.runtime.desk_link import FarDesk
+    from llm_do_temporal.workflows.runtime.activities import ActivityRoutes
+    from llm_do_temporal.workflows.runtime.children import FarDesk
     from llm_do_temporal.workflows.runtime.failures import as_failure
     from llm_do_temporal.workflows.runtime.inbound import read_signal
-    from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
 
 
 @workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
@@ -53,21 +53,21 @@ class LlmDoWorker:
         """Take the desk's answer to a question; an answer to a question that is not open is dropped."""
         delivery = read_signal(DeliverDecisionInput, payloads)
         if delivery is not None:
-            self.invocation.take_decision(delivery)
+            self.invocation.desk.take_decision(delivery)
 
     @workflow.signal(name=DELIVER_VOTES_SIGNAL)
     def deliver_votes(self, *payloads: Any) -> None:
         """Take note that one more person has agreed, where several must."""
         delivery = read_signal(DeliverVotesInput, payloads)
         if delivery is not None:
-            self.invocation.show_votes(delivery)
+            self.invocation.desk.show_votes(delivery)
 
     @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def grant_spending(self, *payloads: Any) -> None:
         """Take an action of the desk about limits."""
         action = read_signal(Action, payloads)
         if action is not None:
-            await self.invocation.apply(action)
+            await self.invocation.guard.apply(action)
 
 
 async def _go_on_as_new(invocation: InvokeWorkerInput) -> None:

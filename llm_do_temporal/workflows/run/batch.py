@@ -31,10 +31,8 @@ from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
 from llm_do_temporal.policy.budget import Action, Limits
 from llm_do_temporal.policy.files.attachments import check_attachments
 from llm_do_temporal.policy.identity import delegation_key
-from llm_do_temporal.workflows.invocation.budget import BudgetLease
-from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
-from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
-from llm_do_temporal.workflows.runtime.desk_link import DeskLink
+from llm_do_temporal.workflows.invocation.budget import BudgetGuard, BudgetLease, within
+from llm_do_temporal.workflows.runtime.children import DeskLink, run_child, tell_for_lost
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.delegate import build_input, digest_of_worker, with_built_attachments
 from llm_do_temporal.workflows.tools.parts import PartHost, parts_of

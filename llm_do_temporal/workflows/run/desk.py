@@ -6,9 +6,9 @@ Owns the desk's state while its workflow runs. What each piece of news makes of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
@@ -31,6 +31,7 @@ from llm_do_temporal.messages.activities import DeskRecord, HeldNews
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
+    DecisionKind,
     DeliverDecisionInput,
     DeliverVotesInput,
     DeskState,
@@ -40,6 +41,7 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import (
+    DECIDE_SIGNAL,
     DELIVER_DECISION_SIGNAL,
     DELIVER_VOTES_SIGNAL,
     PENDING_ATTRIBUTE,
@@ -47,35 +49,160 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.runs import StartRunInput, listed_worker
-from llm_do_temporal.policy.budget import Action, Report
-from llm_do_temporal.workflows.run.budget import RunBudget
+from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
+from llm_do_temporal.messages.runs import PendingApprovalMemo, StartRunInput, listed_worker
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
+from llm_do_temporal.policy.budget import (
+    Action,
+    Dimension,
+    Ledger,
+    Limits,
+    Report,
+    agreed_limit,
+    opened,
+    raised,
+    settle,
+    with_report,
+)
+from llm_do_temporal.workflows.invocation.invocation import Invocation
 from llm_do_temporal.workflows.run.notifications import Notifier
-from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
 from llm_do_temporal.workflows.runtime.activities import record_at_desk, send_signal
-from llm_do_temporal.workflows.runtime.metrics import count_answer
-from llm_do_temporal.workflows.runtime.task_steps import TaskSteps
+from llm_do_temporal.workflows.runtime.inbound import TaskSteps
+from llm_do_temporal.workflows.runtime.spans import count_answer
+
+
+class RunBudget:
+    """Ledger of a run's spending. Without limits it gets no reports and sends no actions."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._unsent: list[Action] = []
+        self.take_own: Callable[[Action], Awaitable[None]] | None = None
+        """Takes the actions for the invocation in the run's own workflow, or for a batch as a whole: a workflow cannot
+        signal itself. None: there is neither yet."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no action is left to be sent."""
+        return not self._unsent
+
+    def open(self, owner: str, limits: Limits) -> None:
+        """Set the limits of the whole run; `owner` is the id of the run's workflow, which holds them."""
+        self.ledger = opened(self.ledger, "", owner, limits)
+
+    def take(self, report: Report) -> None:
+        """Enter an invocation's report of spending, and queue the actions that follow from it."""
+        try:
+            self.ledger, actions = settle(with_report(self.ledger, report))
+        except ArithmeticError as error:
+            # Anybody may send anything; an exception that left here would stop the whole run.
+            workflow.logger.warning("a report of spending was ignored: %s", type(error).__name__)
+            return
+        self._unsent += actions
+
+    def decide(self, approval: Approval) -> None:
+        """Raise a limit where the decision is about a limit, and agrees to a higher one."""
+        account, verdict = approval.request.account, approval.verdict
+        if account is None or verdict is None or verdict.decision is DecisionKind.REJECT:
+            return
+        try:
+            dimension = Dimension(approval.request.args.get("limit"))
+            limit = agreed_limit(dimension, verdict.args, approval.request.args)
+        except ValueError:
+            return  # no question of ours: anybody may have sent it
+        self.ledger, actions = settle(raised(self.ledger, account, dimension, limit))
+        self._unsent += actions
+
+    async def serve(self) -> None:
+        """Send queued actions to their invocations, for ever."""
+        while True:
+            await workflow.wait_condition(lambda: bool(self._unsent))
+            by_invocation: dict[str, list[Action]] = {}
+            for action in self._unsent:
+                by_invocation.setdefault(action.invocation, []).append(action)
+            self._unsent = []
+            sending = [
+                asyncio.create_task(self._tell(invocation, actions)) for invocation, actions in by_invocation.items()
+            ]
+            await workflow.wait(sending)
+
+    async def _tell(self, invocation: str, actions: list[Action]) -> None:
+        """Send the actions to an invocation, each after the one before it: sent at once, they may arrive in another
+        order."""
+        for action in actions:
+            if self.take_own is not None and invocation == workflow.info().workflow_id:
+                await self.take_own(action)
+                continue
+            try:
+                await send_signal(invocation, GRANT_SPENDING_SIGNAL, action)
+            except FailureError:
+                # It ended without a last report, so the amounts it held count as spent.
+                holder = self.ledger.holders.get(invocation)
+                if holder is not None:
+                    self.take(Report(invocation=invocation, path=holder.path, ended="lost"))
+                return
+
+
+SHOWN_IN_MEMO = 20
+"""Largest number of pending approvals listed in the memo; the search attribute counts all of them."""
+
+
+def pending_memo(waiting: tuple[Approval, ...], start: StartRunInput | None) -> list[PendingApprovalMemo]:
+    """Return the entries of the memo of a run that was started so, SHOWN_IN_MEMO at most; None: it has no start yet."""
+    return [
+        PendingApprovalMemo(
+            id=approval.id,
+            invocation=request.invocation,
+            key=request.key,
+            worker=request.worker,
+            path=request.path,
+            tool=request.tool,
+            summary=request.summary[:SUMMARY_CHARS],
+            asked_at=approval.asked_at,
+            deadline=request.deadline,
+            votes=len(approval.votes),
+            quorum=request.quorum,
+            approvers=request.approvers,
+            reminded_at=approval.reminded_at,
+            generated=request.generated,
+            model=request.model,
+            digest=request.digest,
+            item=request.item[:SUMMARY_CHARS],
+            task=start.task(request.path) if start is not None and request.item else "",
+            group=request.group,
+        )
+        for approval, request in ((approval, approval.request) for approval in waiting[:SHOWN_IN_MEMO])
+    ]
+
+
+def pending_details(waiting: tuple[Approval, ...]) -> str:
+    """Return Markdown for the Temporal UI: the pending questions, and the command that answers the first."""
+    if not waiting:
+        return ""
+    run, first = workflow.info().workflow_id, waiting[0]
+    by = ',"by":"YOUR NAME"' if first.request.names_people else ""
+    lines = ["**Waiting for approval**", ""]
+    lines += [
+        f"- `{approval.id}` {approval.request.path}: {_plain(approval.request.summary)}"
+        for approval in waiting[:SHOWN_IN_MEMO]
+    ]
+    lines += [
+        "",
+        f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "
+        f'--input \'{{"id":"{first.id}","decision":"approve"{by}}}\'`',
+    ]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Escape model output so that Markdown shows it as plain text."""
+    return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)
+
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 _LONGEST_TIMER = timedelta(days=365)
-
-
-class Answered(Protocol):
-    """The invocation in the run's own workflow, as far as the desk answers it."""
-
-    def take_decision(self, delivery: DeliverDecisionInput) -> None:
-        """Take the answer to a question."""
-        ...
-
-    def show_votes(self, delivery: DeliverVotesInput) -> None:
-        """Take note of the votes so far."""
-        ...
-
-    async def apply(self, action: Action) -> None:
-        """Take an action about limits."""
-        ...
 
 
 class RunDesk:
@@ -91,7 +218,7 @@ class RunDesk:
         """Start of the run, which says what it is about; None until it was read."""
         self._scripted = False
         """Whether nobody is asked: what no script and no grant answers is rejected."""
-        self._near: Answered | None = None
+        self._near: Invocation | None = None
         self._stale = False
         """Whether search attributes, memo and details, which show the desk outside, are behind it."""
         self._shown: tuple[Approval, ...] = ()
@@ -137,10 +264,10 @@ class RunDesk:
         """Answer what these fit, without a person."""
         self._state = self._state.model_copy(update={"script": tuple(script)})
 
-    def serve_near(self, invocation: Answered) -> None:
+    def serve_near(self, invocation: Invocation) -> None:
         """Answer the invocation in this workflow directly from now on."""
         self._near = invocation
-        self.budget.take_own = invocation.apply
+        self.budget.take_own = invocation.guard.apply
 
     def close(self) -> None:
         """Stop the desk's tasks, and show outside that the run is closed and has no question."""
@@ -154,11 +281,15 @@ class RunDesk:
 
     async def ask(self, request: RequestApprovalInput) -> None:
         """See DeskLink."""
-        await asyncio.shield(asyncio.create_task(self._record_question(request)))
+        news = self._record(DeskRecord(asked=request), f"ask: {request.summary}", lambda: self.take_question(request))
+        await asyncio.shield(asyncio.create_task(news))
 
     async def withdraw(self, withdrawal: WithdrawApprovalsInput) -> None:
         """See DeskLink."""
-        await asyncio.shield(asyncio.create_task(self._record_withdrawal(withdrawal)))
+        news = self._record(
+            DeskRecord(withdrawn=withdrawal), "take questions back", lambda: self.take_withdrawal(withdrawal)
+        )
+        await asyncio.shield(asyncio.create_task(news))
 
     async def report(self, report: Report) -> None:
         """See DeskLink."""
@@ -167,18 +298,15 @@ class RunDesk:
     def show(self, details: str) -> None:
         """See DeskLink. The desk shows all questions of the run itself."""
 
-    # What the history tells, the desk takes, whatever is cancelled meanwhile; and one after the other, so that ids are
-    # given in the order of the history.
+    async def _record(self, news: DeskRecord, summary: str, take: Callable[[], None] = lambda: None) -> None:
+        """Have the history keep the news, and then take them.
 
-    async def _record_question(self, request: RequestApprovalInput) -> None:
+        The desk takes what the history tells, whatever is cancelled meanwhile; and one after the other, so that ids are
+        given in the order of the history.
+        """
         async with self._recording:
-            await record_at_desk(DeskRecord(asked=request), summary=f"ask: {request.summary}")
-            self.take_question(request)
-
-    async def _record_withdrawal(self, withdrawal: WithdrawApprovalsInput) -> None:
-        async with self._recording:
-            await record_at_desk(DeskRecord(withdrawn=withdrawal), summary="take questions back")
-            self.take_withdrawal(withdrawal)
+            await record_at_desk(news, summary=summary)
+            take()
 
     # --- from anybody ---
 
@@ -269,33 +397,26 @@ class RunDesk:
     async def _deliver(self, approval: Approval | DeskRecord) -> None:
         """Give the answer, or the votes so far, to the invocation that asked; news of a held decision to nobody."""
         if isinstance(approval, DeskRecord):
-            await self._record(approval)
+            await self._record(approval, f"hold {approval.held.id}" if approval.held else "ignore a signal")
             return
         asked, key = approval.request.invocation, approval.request.key
         near = self._near if asked == workflow.info().workflow_id else None
         if approval.verdict is None:
             votes = DeliverVotesInput(key=key, id=approval.id, votes=approval.votes)
-            await (self._send(approval, DELIVER_VOTES_SIGNAL, votes) if near is None else self._vote(near, votes))
+            if near is None:
+                await self._send(approval, DELIVER_VOTES_SIGNAL, votes)
+            else:
+                summary = f"votes on {votes.id}"
+                await self._record(DeskRecord(voted=votes), summary, lambda: near.desk.show_votes(votes))
             return
         count_answer(approval)
         self.budget.decide(approval)
         answer = DeliverDecisionInput(key=key, id=approval.id, verdict=approval.verdict, votes=approval.votes)
-        await (self._send(approval, DELIVER_DECISION_SIGNAL, answer) if near is None else self._answer(near, answer))
-
-    async def _answer(self, near: Answered, answer: DeliverDecisionInput) -> None:
-        async with self._recording:
-            await record_at_desk(DeskRecord(decided=answer), summary=f"answer {answer.id}")
-            near.take_decision(answer)
-
-    async def _record(self, news: DeskRecord) -> None:
-        about = f"hold {news.held.id}" if news.held else "ignore a signal"
-        async with self._recording:
-            await record_at_desk(news, summary=about)
-
-    async def _vote(self, near: Answered, votes: DeliverVotesInput) -> None:
-        async with self._recording:
-            await record_at_desk(DeskRecord(voted=votes), summary=f"votes on {votes.id}")
-            near.show_votes(votes)
+        if near is None:
+            await self._send(approval, DELIVER_DECISION_SIGNAL, answer)
+        else:
+            summary = f"answer {answer.id}"
+            await self._record(DeskRecord(decided=answer), summary, lambda: near.desk.take_decision(answer))
 
     async def _send(self, approval: Approval, signal: str, delivery: DeliverDecisionInput | DeliverVotesInput) -> None:
         try:

@@ -61,12 +61,11 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.invocation.invocation import Invocation
     from llm_do_temporal.workflows.run.batch import BatchWork
     from llm_do_temporal.workflows.run.desk import RunDesk
-    from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
+    from llm_do_temporal.workflows.runtime.activities import ActivityRoutes, run_activity, run_local_first
     from llm_do_temporal.workflows.runtime.children import check_sendable, memo_of
     from llm_do_temporal.workflows.runtime.failures import as_failure, explain
     from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start, read_update
     from llm_do_temporal.workflows.runtime.spans import run_span, tell_result
-    from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
     from llm_do_temporal.workflows.tools.delegate import with_built_attachments
 
 

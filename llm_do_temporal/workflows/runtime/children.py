@@ -1,21 +1,27 @@
-"""Child workflows: every delegated invocation is one, and every item of a batch."""
+"""Child workflows, of which every delegated invocation and every item of a batch is one, and their way to the desk."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from temporalio import workflow
 from temporalio.common import Priority
-from temporalio.exceptions import ChildWorkflowError, TerminatedError
+from temporalio.exceptions import ChildWorkflowError, FailureError, TerminatedError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ParentClosePolicy
 
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
-from llm_do_temporal.messages.base import INVOCATION_MEMO, TASK_TIMEOUT, WORKER_WORKFLOW
-from llm_do_temporal.messages.definitions import CalledTemplate
+from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApprovalsInput
+from llm_do_temporal.messages.base import (
+    INVOCATION_MEMO,
+    REQUEST_APPROVAL_SIGNAL,
+    TASK_TIMEOUT,
+    WITHDRAW_APPROVALS_SIGNAL,
+    WORKER_WORKFLOW,
+)
+from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.runs import (
     InvocationMemo,
     InvocationResult,
@@ -26,9 +32,55 @@ from llm_do_temporal.messages.runs import (
 from llm_do_temporal.messages.sizes import MAX_ID_CHARS, MAX_VALUE_BYTES, SUMMARY_CHARS
 from llm_do_temporal.policy.budget import Report
 from llm_do_temporal.policy.queues import fairness_key
-from llm_do_temporal.workflows.runtime.activities import await_shielded
-from llm_do_temporal.workflows.runtime.desk_link import DeskLink
+from llm_do_temporal.workflows.runtime.activities import await_shielded, send_signal
 from llm_do_temporal.workflows.runtime.failures import explain
+
+
+class DeskLink(Protocol):
+    """Link to the desk. The desk answers by methods of the invocation: `take_decision`, `show_votes`, `apply`."""
+
+    async def ask(self, request: RequestApprovalInput) -> None:
+        """Put a question to the desk; returns when the desk is sure to have it."""
+
+    async def withdraw(self, withdrawal: WithdrawApprovalsInput) -> None:
+        """Take questions back; a run that has ended needs no such news."""
+
+    async def report(self, report: Report) -> None:
+        """Report spending, of this invocation or of a callee that cannot report any more."""
+
+    def show(self, details: str) -> None:
+        """Show in the Temporal UI what the invocation waits for; empty: for nothing."""
+
+
+class FarDesk:
+    """The desk of a run, in another workflow. See DeskLink."""
+
+    def __init__(self, run: str) -> None:
+        """`run` is the id of the run's workflow."""
+        self._run = run
+
+    async def ask(self, request: RequestApprovalInput) -> None:
+        """See DeskLink."""
+        await send_signal(self._run, REQUEST_APPROVAL_SIGNAL, request)
+
+    async def withdraw(self, withdrawal: WithdrawApprovalsInput) -> None:
+        """See DeskLink."""
+        try:
+            await send_signal(self._run, WITHDRAW_APPROVALS_SIGNAL, withdrawal)
+        except FailureError:
+            return
+
+    async def report(self, report: Report) -> None:
+        """See DeskLink."""
+        try:
+            await send_signal(self._run, REPORT_SPENDING_SIGNAL, report)
+        except FailureError:
+            # The run has ended before this invocation, which is about to be cancelled.
+            workflow.logger.warning("the run's desk is closed; spending of %s was not reported", report.path)
+
+    def show(self, details: str) -> None:
+        """See DeskLink."""
+        workflow.set_current_details(details)
 
 
 async def run_invocation(invocation: InvokeWorkerInput, desk: DeskLink) -> InvocationResult:
@@ -56,6 +108,7 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
     """Run a worker to its end. Raises Temporal's ChildWorkflowError, or BudgetExceeded before it starts."""
     workflow_id = workflow_id_of(invocation.run, invocation.path)
     check_sendable(invocation)
+    about = first_line(invocation.prompt) or invocation.worker.description
     starting: Coroutine[Any, Any, workflow.ChildWorkflowHandle[Any, InvocationResult]] = workflow.start_child_workflow(
         WORKER_WORKFLOW,
         invocation,
@@ -64,33 +117,24 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         task_timeout=TASK_TIMEOUT,
         memo={INVOCATION_MEMO: memo_of(invocation)},
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
-        static_summary=f"{invocation.path}: {_first_line(invocation)}"[:SUMMARY_CHARS],
-        priority=_turn_of(invocation.run),
+        static_summary=f"{invocation.path}: {about}"[:SUMMARY_CHARS],
+        # All children share the run's key, or the key it was started with, which they inherit.
+        priority=Priority(fairness_key=None if workflow.info().priority.fairness_key else fairness_key(invocation.run)),
     )
     return await await_shielded(await await_shielded(asyncio.create_task(starting)))
 
 
 def memo_of(invocation: InvokeWorkerInput) -> InvocationMemo:
-    """Return the memo of the invocation's workflow about it."""
+    """Return the memo of the invocation's workflow about it, without parameters and input: it has no room for them."""
+    template = invocation.template
     return InvocationMemo(
         path=invocation.path,
         worker=invocation.worker.name,
         depth=invocation.depth,
         model=invocation.model,
-        template=_named(invocation.template),
+        template=template and template.model_copy(update={"params": None, "input": None}),
         item=invocation.item[:SUMMARY_CHARS],
     )
-
-
-def _named(template: CalledTemplate | None) -> CalledTemplate | None:
-    """Return the template without parameters and input, for which a memo has no room."""
-    return None if template is None else template.model_copy(update={"params": None, "input": None})
-
-
-def _turn_of(run: str) -> Priority:
-    """Return the priority of a run's children: all share the run's key, or the key it was started with, which they
-    inherit."""
-    return Priority(fairness_key=None if workflow.info().priority.fairness_key else fairness_key(run))
 
 
 def check_sendable(invocation: InvokeWorkerInput) -> None:
@@ -104,7 +148,3 @@ def check_sendable(invocation: InvokeWorkerInput) -> None:
         )
     if len(workflow_id_of(invocation.run, invocation.path)) > MAX_ID_CHARS:
         raise BudgetExceeded(f"worker '{name}' is too far down: its path has {len(invocation.path)} characters")
-
-
-def _first_line(invocation: InvokeWorkerInput) -> str:
-    return first_line(invocation.prompt) or invocation.worker.description

@@ -31,14 +31,7 @@ from temporalio.exceptions import (
 )
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
-from llm_do_temporal.errors import (
-    BudgetExceeded,
-    EffectFailed,
-    LlmDoError,
-    ModelFailed,
-    RunFailed,
-    rebuild_error,
-)
+from llm_do_temporal.errors import BudgetExceeded, EffectFailed, LlmDoError, ModelFailed, RunFailed, rebuild_error
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel

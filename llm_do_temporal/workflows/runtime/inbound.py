@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 
 from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.json_schema import Steps
 from llm_do_temporal.messages.runs import StartRunInput
 
 M = TypeVar("M", bound=BaseModel)
@@ -63,3 +64,19 @@ def malformed(what: str, error: Exception) -> str:
         ": ".join(filter(None, (".".join(map(str, problem["loc"]))[:100], problem["msg"]))) for problem in problems
     ]
     return f"malformed {what}: {'; '.join(listed)}"
+
+
+class TaskSteps:
+    """Steps for the checks of one kind of message."""
+
+    def __init__(self) -> None:
+        self._task = -1
+        """Length of the history at the start of the task to which the steps belong; -1: there was no task."""
+        self._steps = Steps()
+
+    def of_this_task(self) -> Steps:
+        """Return the steps that are left in this task."""
+        task = workflow.info().get_current_history_length()
+        if task != self._task:
+            self._task, self._steps = task, Steps()
+        return self._steps

@@ -30,8 +30,7 @@ from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.redaction.hidden_characters import shown_name
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.call_keys import current_call
-from llm_do_temporal.workflows.runtime.children import run_invocation
-from llm_do_temporal.workflows.runtime.desk_link import DeskLink
+from llm_do_temporal.workflows.runtime.children import DeskLink, run_invocation
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.attachments import (
     AttachmentSource,

@@ -116,7 +116,6 @@ class TakesOver(Protocol):
 
     def take_over(self, args: dict[str, Any], value: Any) -> None:
         """Do what a call with this result has done in its workflow, besides the result."""
-        ...
 
 
 class AskedTool(Protocol):
@@ -154,8 +153,6 @@ class AsksDesk(Protocol):
 
     def report(self, tool: AskedTool, error: Exception) -> None:
         """Log, for the people who run the service, that a tool broke."""
-        ...
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled."""
-        ...

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import promql_parser
 
-from llm_do_temporal.workflows.runtime.metrics import COST, TOKENS, WAITED
+from llm_do_temporal.workflows.runtime.spans import COST, TOKENS, WAITED
 from worker_service.metrics import PENDING
 
 _COUNTERS = """

@@ -15,7 +15,7 @@ from temporalio.client import Client, TLSConfig
 from llm_do_temporal.client.connections import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.messages.approvals import Approval, RequestApprovalInput
 from llm_do_temporal.messages.runs import Batch, BatchItem, PendingApprovalMemo, StartRunInput
-from llm_do_temporal.workflows.run.visibility import pending_memo
+from llm_do_temporal.workflows.run.desk import pending_memo
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

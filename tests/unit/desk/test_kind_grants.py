@@ -10,12 +10,7 @@ import pytest
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages.approvals import (
-    Approval,
-    DeskState,
-    RequestApprovalInput,
-    RevokeGrantInput,
-)
+from llm_do_temporal.messages.approvals import Approval, DeskState, RequestApprovalInput, RevokeGrantInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
 from llm_do_temporal.policy.values import CapabilityUse

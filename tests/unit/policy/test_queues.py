@@ -9,15 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.models import ModelAlias
-from llm_do_temporal.policy.queues import (
-    ROLES,
-    ProviderKeys,
-    ProviderName,
-    Queues,
-    Role,
-    fairness_key,
-    polled_queues,
-)
+from llm_do_temporal.policy.queues import ROLES, ProviderKeys, ProviderName, Queues, Role, fairness_key, polled_queues
 
 ALIASES: Mapping[str, str | ModelAlias] = {
     "fast": "openai:gpt-5-mini",

@@ -16,8 +16,7 @@ from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.budget import Spending
 from llm_do_temporal.policy.approvals import Mode, Terms
 from llm_do_temporal.policy.budget import Account, Action, Amounts, Dimension, Limits, Report
-from llm_do_temporal.workflows.invocation.budget import BudgetLease
-from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
+from llm_do_temporal.workflows.invocation.budget import BudgetGuard, BudgetLease, within
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
 from tests.support.workflow.desk_questions import NOON
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle

@@ -11,8 +11,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflo
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.policy.budget import Dimension, Report
-from llm_do_temporal.workflows.runtime.children import run_invocation
-from llm_do_temporal.workflows.runtime.desk_link import FarDesk
+from llm_do_temporal.workflows.runtime.children import FarDesk, run_invocation
 from tests.support.workflow.fake_workflow import FakeWorkflow
 from tests.support.workflow.invocations import invocation
 

@@ -9,7 +9,7 @@ from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.messages.base import REQUEST_APPROVAL_SIGNAL, WITHDRAW_APPROVALS_SIGNAL
 from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
 from llm_do_temporal.policy.budget import Report
-from llm_do_temporal.workflows.runtime.desk_link import FarDesk
+from llm_do_temporal.workflows.runtime.children import FarDesk
 from tests.support.workflow.desk_questions import write
 from tests.support.workflow.fake_workflow import FakeWorkflow
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic_ai.messages import DocumentUrl, ImageUrl
 
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.workflows.invocation.first_message import opening
+from llm_do_temporal.workflows.invocation.conversation import opening
 
 DIGEST = "ab" * 32
 

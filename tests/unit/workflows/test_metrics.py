@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from llm_do_temporal.messages.definitions import PinnedWorker
-from llm_do_temporal.workflows.runtime.metrics import COST, TOKENS, count_turn, is_generated, worker_label
+from llm_do_temporal.workflows.runtime.spans import COST, TOKENS, count_turn, is_generated, worker_label
 
 MOST = 1_000_000_000
 

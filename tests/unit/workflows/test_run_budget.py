@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.messages.approvals import Approval, Decision
 from llm_do_temporal.policy.budget import Action, Amounts, Ledger, Limits, Report
-from llm_do_temporal.workflows.run.budget import RunBudget
+from llm_do_temporal.workflows.run.desk import RunBudget
 from tests.support.workflow.desk_questions import LATER, asked, request
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -48,16 +48,19 @@ class Near:
     votes: list[DeliverVotesInput] = field(default_factory=list[DeliverVotesInput])
     actions: list[Action] = field(default_factory=list[Action])
 
+    def __post_init__(self) -> None:
+        self.desk = self.guard = self
+
     def take_decision(self, delivery: DeliverDecisionInput) -> None:
-        """See Answered."""
+        """See Invocation."""
         self.decisions.append(delivery)
 
     def show_votes(self, delivery: DeliverVotesInput) -> None:
-        """See Answered."""
+        """See Invocation."""
         self.votes.append(delivery)
 
     async def apply(self, action: Action) -> None:
-        """See Answered."""
+        """See Invocation."""
         self.actions.append(action)
 
 
@@ -98,7 +101,7 @@ async def office(fake_workflow: FakeWorkflow) -> AsyncIterator[Office]:
     desk.begin()
     desk.has_attributes = True
     desk.open("main", "ann")
-    desk.serve_near(near)
+    desk.serve_near(cast("Any", near))
     yield Office(desk, near)
     desk.close()
 
