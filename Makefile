@@ -81,13 +81,12 @@ EXTENSION ?= all
 without: .venv/.ready  ## Take one capability out of a copy, EXTENSION=slack, or each by itself, and try the rest
 	$(BIN)/python -m scripts.without_extensions $(if $(filter all,$(EXTENSION)),--each,--only $(EXTENSION))
 
-check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
+check: .venv/.ready  ## Check format, style, types, layers, conventions and documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/python scripts/check_budgets.py
-	$(BIN)/python scripts/check_rooms.py
+	$(BIN)/python scripts/check_conventions.py
 	$(BIN)/python scripts/check_docs.py
 	$(BIN)/python scripts/check_packages.py
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.keys.files import WorkshopConfig
@@ -22,18 +22,24 @@ from llm_do_temporal.definitions.workers.places import (
     SHIPPED,
     SUFFIXES,
     WorkerPlace,
+    content_of,
     known_names,
     may_be_workers,
     places_of,
 )
-from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_template, read_worker
+from llm_do_temporal.definitions.workers.worker_file import (
+    ParsedWorker,
+    parse_template,
+    read_worker,
+    template_place,
+)
 from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.documents import (
+    Problem,
     Unreadable,
     check_inside,
     label_of,
     places_on_the_way,
-    read_bytes,
 )
 from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
 from llm_do_temporal.policy.delegation import PACKAGE, TEMPLATE_SUFFIXES, matches
@@ -53,8 +59,10 @@ def check_protected(path: Path, root: Path, what: str) -> None:
     if root == SHIPPED.resolve():
         return
     check_inside(path, root)
-    is_kept = is_code_place if what == PYTHON else is_protected
-    if all(is_kept(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
+    named = {label_of(path, root), *places_on_the_way(label_of(path, root), root)}
+    unsure = [one for one in named if not is_always_protected(one)]
+    protection = protection_of(root) if unsure else Protection()
+    if all(map(protection.protects_code if what == PYTHON else protection.protects, unsure)):
         return
     raise Unreadable(
         f"'{label_of(path, root)}' is not used as {what}: it is, or leads to, a file that workers may write; keep what "
@@ -69,11 +77,6 @@ def check_defining(place: WorkerPlace) -> None:
             check_protected(place.path, place.root, "a definition")
     except Unreadable as error:
         raise DefinitionError(str(error), file=place.label) from error
-
-
-def is_protected(relative: str, root: Path) -> bool:
-    """Return whether no worker of the workshop can write the file at `relative`, a path below `root`."""
-    return is_always_protected(relative) or protection_of(root).protects(relative)
 
 
 def is_code_place(relative: str, root: Path) -> bool:
@@ -107,23 +110,31 @@ def protection_of(workshop: Path) -> Protection:
 def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
     """Return the protection that `workshop.yaml` and the workers ask for, for as long as their `_states` are equal."""
     workers = _workers(root)
-    config, is_whole = _config(root)
+    config, problems = WorkshopConfig(), list[Problem]()
+    with suppress(WorkshopNotFound):
+        workshop, problems, _ = parse_workshop(root)
+        config = workshop.config
     made = config.creation_defaults.toolsets
     toolsets = [worker.definition.toolsets for worker in workers]
     # What a worker that is still to be made may call is a template before there is such a worker.
     toolsets += [] if made is None else [made]
     # Of a file with mistakes, whatever in it could be a name counts until they are mended.
     unclear = [worker.place for worker in workers if not worker.is_valid or has_mistakes(worker)]
-    unclear += [] if is_whole else [WorkerPlace("", root / WORKSHOP_FILE, root)]
-    texts = [(place, _text(place)) for place in unclear]
-    words = {word for place, text in texts for word in _words(text, place)}
-    heads = [(place, _head(text, place)) for place, text in texts]
-    programs = {word for place, head in heads for word in (*_words(head, place), *_absolute(head))}
+    unclear += [] if not problems else [WorkerPlace("", root / WORKSHOP_FILE, root)]
+    servers = [server for one in toolsets for server in (one.mcp or {}).values()]
+    words, programs = set[str](), {word for server in servers for word in server.command or ()}
+    for place in unclear:
+        text = content_of(place.path, place.root).decode(errors="replace")
+        head = _head(text, place)
+        words |= _words(text, place)
+        programs |= _words(head, place)
+        # Some absolute paths may lead into the workshop.
+        programs |= {word for found in _WORD.findall(head) if (word := found.strip(_LIST)).startswith("/")}
     globs = [glob for one in toolsets for glob in _globs(one)]
     return Protection(
         templates=tuple(dict.fromkeys([*globs, *sorted(words)])),
         included=tuple(sorted({*words, *(path for worker in workers for path in _included(worker))})),
-        programs=tuple(sorted({*programs, *(word for one in toolsets for word in _commands(one))})),
+        programs=tuple(sorted(programs)),
         shared=tuple(_shared(root, config, workers)),
     )
 
@@ -167,12 +178,6 @@ def _globs(toolsets: Toolsets) -> Iterator[str]:
         yield from (str(PurePosixPath(one)) for one in named if not one.startswith(PACKAGE))
 
 
-def _commands(toolsets: Toolsets) -> Iterator[str]:
-    """Yield the words of the commands that start MCP servers."""
-    for server in (toolsets.mcp or {}).values():
-        yield from server.command or ()
-
-
 def _program(word: str, root: Path) -> Iterator[str]:
     """Yield the paths in the workshop that a word of a command may name: a folder, or a program and its whole folder.
 
@@ -208,35 +213,22 @@ def _names_in(word: str) -> Iterator[str]:
     yield from (one for one in (value, glued, f"{glued}={value}" if glued and value else "") if one)
 
 
-def _text(place: WorkerPlace) -> str:
-    try:
-        return read_bytes(place.path, place.root).decode(errors="replace")
-    except Unreadable:
-        return ""
-
-
 def _head(text: str, place: WorkerPlace) -> str:
     """Return the text before a worker's instructions; the whole text of a file that is only YAML."""
     if place.path.suffix != ".worker":
         return text
-    begin = _BODY.match(text)
-    rest = text[begin.end() :] if begin else text
-    end = _BODY.search(rest)
-    return rest[: end.start()] if end else rest
+    rest = text[begin.end() :] if (begin := _BODY.match(text)) else text
+    return rest[: end.start()] if (end := _BODY.search(rest)) else rest
 
 
-def _words(text: str, place: WorkerPlace) -> Iterator[str]:
-    """Yield every word that could be a path or a glob, as read from the file's own folder and from the root."""
+def _words(text: str, place: WorkerPlace) -> set[str]:
+    """Return every word that could be a path or a glob, as read from the file's own folder and from the root."""
+    words: set[str] = set()
     for word in {name for found in _WORD.findall(text) for name in (found, found.strip(_LIST))}:
         pure = PurePosixPath(word)
         if set(word) & set("./*") and pure.parts and ".." not in pure.parts and not pure.is_absolute():
-            yield pure.as_posix()
-            yield (PurePosixPath(place.relative).parent / pure).as_posix()
-
-
-def _absolute(text: str) -> Iterator[str]:
-    """The absolute paths in a text; some may lead into the workshop."""
-    yield from (word for found in _WORD.findall(text) if (word := found.strip(_LIST)).startswith("/"))
+            words |= {pure.as_posix(), (PurePosixPath(place.relative).parent / pure).as_posix()}
+    return words
 
 
 def _included(worker: ParsedWorker) -> frozenset[str]:
@@ -255,12 +247,11 @@ def _closed_under_templates(root: Path, named: tuple[str, ...]) -> tuple[str, ..
             if name in seen:
                 continue
             seen.add(name)
-            try:
-                more = [glob for glob in _globs(read_template(name, root).definition.toolsets) if glob not in globs]
-            except (DefinitionError, EffectFailed):
-                continue
-            globs |= dict.fromkeys(more)
-            waiting += more
+            with suppress(DefinitionError, EffectFailed):
+                template = parse_template(template_place(name, root), name).parsed
+                more = [glob for glob in _globs(template.definition.toolsets) if glob not in globs]
+                globs |= dict.fromkeys(more)
+                waiting += more
     return tuple(globs)
 
 
@@ -271,18 +262,11 @@ def _matching(glob: str, root: Path) -> Iterator[str]:
     if fixed == parts:
         yield glob
         return
-    start = root.joinpath(*fixed)
-    for looked_at, path in enumerate(_files_below(start)):
-        if looked_at >= MAX_LOOKED_AT:
-            return
+    below = (Path(parent, name) for parent, _folders, names in os.walk(root.joinpath(*fixed)) for name in names)
+    for path in islice(below, MAX_LOOKED_AT):
         name = path.relative_to(root).as_posix()
         if name.endswith(TEMPLATE_SUFFIXES) and matches(name, glob):
             yield name
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for parent, _folders, names in os.walk(folder):
-        yield from (Path(parent, name) for name in names)
 
 
 def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker]) -> Iterator[str]:
@@ -297,12 +281,3 @@ def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker])
         real = (root / one).resolve()
         if real != root and real.is_relative_to(root):
             yield real.relative_to(root).as_posix()
-
-
-def _config(root: Path) -> tuple[WorkshopConfig, bool]:
-    """Return `workshop.yaml` without its invalid keys, and whether the whole file is valid."""
-    try:
-        workshop, problems, _ = parse_workshop(root)
-    except WorkshopNotFound:
-        return WorkshopConfig(), True
-    return workshop.config, not problems

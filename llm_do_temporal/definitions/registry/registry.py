@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path, PurePath, PurePosixPath
 from string import Template
-from types import ModuleType
 from typing import Any, cast
 
 import yaml
@@ -56,7 +56,6 @@ from llm_do_temporal.definitions.yaml.documents import (
     KeyPath,
     Problem,
     Unreadable,
-    check_inside,
     find_file,
     label_of,
     problem_of,
@@ -70,7 +69,6 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.delegation import (
     PACKAGE,
     TEMPLATE_SUFFIXES,
-    TemplateRules,
     check_name,
     is_name,
     matches,
@@ -90,7 +88,14 @@ def draft_worker(workshop: Workshop, asked: DraftWorkerInput) -> WorkerDraft:
     Raises DelegationRefusal for a worker that may not be made, DefinitionError for an invalid name.
     """
     check_name(asked.name)
-    keys = _keys(workshop, asked)
+    defaults = workshop.config.creation_defaults.model_dump(mode="json", exclude_unset=True)
+    keys: dict[str, Any] = {"name": asked.name, "description": asked.description.strip(), **defaults}
+    if asked.model is not None:
+        keys["model"] = asked.model
+    if asked.output_schema_ref is not None:
+        keys["output_schema_ref"] = _known_reference(workshop.root, asked.output_schema_ref)
+    # Instructions are stripped whenever they are loaded.
+    keys |= {"locked": False, "instructions": asked.instructions.strip()}
     place = generated_place(asked.name, workshop.root)
     for text in (_as_yaml(keys, blocks=True), _as_yaml(keys, blocks=False)):
         size = len(text.encode("utf-8", "replace"))
@@ -124,15 +129,11 @@ def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
             f"model '{model[:80]}' is neither provider:name nor an alias of the workshop; aliases: {aliases}",
             next_step="Leave `model` out to use the usual one.",
         )
-    check_free(parsed.place.name, parsed.document.value, workshop)
-
-
-def check_free(name: str, value: Any, workshop: Workshop) -> None:
-    """Raise DelegationRefusal where a worker of this name exists, unless it is at the same place with the same keys."""
+    name = parsed.place.name
     own = generated_place(name, workshop.root).path
     for place in places_of(name, root=workshop.root, shipped=SHIPPED.resolve()):
         existing = read_worker(place)
-        if place.path == own and not existing.problems and existing.document.value == value:
+        if place.path == own and not existing.problems and existing.document.value == parsed.document.value:
             continue
         locked = " and is locked" if existing.definition.locked else ""
         raise DelegationRefusal(
@@ -144,20 +145,6 @@ def check_free(name: str, value: Any, workshop: Workshop) -> None:
 def generated_place(name: str, root: Path) -> WorkerPlace:
     """Return the place at which a worker that a model creates is written."""
     return WorkerPlace(name, root / GENERATED / f"{name}.worker", root)
-
-
-def _keys(workshop: Workshop, asked: DraftWorkerInput) -> dict[str, Any]:
-    """Return the keys of the file, in the order a person reads them."""
-    defaults = workshop.config.creation_defaults.model_dump(mode="json", exclude_unset=True)
-    keys: dict[str, Any] = {"name": asked.name, "description": asked.description.strip(), **defaults}
-    if asked.model is not None:
-        keys["model"] = asked.model
-    if asked.output_schema_ref is not None:
-        keys["output_schema_ref"] = _known_reference(workshop.root, asked.output_schema_ref)
-    keys["locked"] = False
-    # Instructions are stripped whenever they are loaded.
-    keys["instructions"] = asked.instructions.strip()
-    return keys
 
 
 def _known_reference(root: Path, reference: str) -> str:
@@ -196,30 +183,20 @@ def _references(root: Path) -> Iterator[tuple[str, str]]:
             yield reference, f"{label_of(path, root)}:{model}"
 
 
-class _QuotingWriter(yaml.SafeDumper):
-    """Writer of YAML without aliases, with every text in quotes and every unusual character escaped."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-    def text(self, text: str) -> yaml.ScalarNode:
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
-
-
-class _BlockWriter(_QuotingWriter):
-    """Writer that keeps a text of several lines as it stands, so that people can read it."""
-
-    def text(self, text: str) -> yaml.ScalarNode:
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_QuotingWriter.add_representer(str, _QuotingWriter.text)
-_BlockWriter.add_representer(str, _BlockWriter.text)
-
-
 def _as_yaml(keys: dict[str, Any], *, blocks: bool) -> str:
-    writer = _BlockWriter if blocks else _QuotingWriter
-    return str(yaml.dump(keys, Dumper=writer, sort_keys=False, allow_unicode=blocks, width=_WIDE))
+    """Return the keys as YAML without aliases: with texts of several lines as they stand, which people can read, or
+    with every text in quotes and every unusual character escaped."""
+
+    class Writer(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def represent(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = ("|" if "\n" in text else None) if blocks else '"'
+        return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Writer.add_representer(str, represent)
+    return str(yaml.dump(keys, Dumper=Writer, sort_keys=False, allow_unicode=blocks, width=_WIDE))
 
 
 MAX_PROBLEMS = 8
@@ -241,16 +218,12 @@ def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str,
     return schema
 
 
-def has_validators(reference: str, *, folder: Path, root: Path) -> bool:
+def has_validators(reference: str, folder: Path, root: Path) -> bool:
     """Return whether the class checks, or changes, values beyond its JSON Schema. Raises DefinitionError."""
     model = load_model(reference, folder=folder, root=root)
     with authors_code(None, root):
         model.model_rebuild()
-    return _runs_functions(model.__pydantic_core_schema__)
-
-
-def _runs_functions(schema: object) -> bool:
-    waiting: list[object] = [schema]
+    waiting: list[object] = [model.__pydantic_core_schema__]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
@@ -287,49 +260,32 @@ def model_schema(model: type[BaseModel], *, root: Path) -> dict[str, Any]:
 
 def load_model(reference: str, *, folder: Path, root: Path) -> type[BaseModel]:
     """Return the pydantic model that `reference` names; see `load_output_schema`. Runs the author's Python."""
-    where, colon, name = reference.rpartition(":")
-    if colon:
-        module = _load_file(where, folder=folder, root=root)
+    where, colon, name = reference.rpartition(":" if ":" in reference else ".")
+    if not colon:
+        raise DefinitionError(f"'{reference}' names no class", next_step=_FORMS)
+    if colon == ".":
+        with authors_code(None, root):
+            try:
+                module = import_python(where, root=root)
+            except ModuleNotFoundError as error:
+                if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
+                    raise DefinitionError(f"there is no module '{where}'", next_step=_FORMS) from error
+                raise
+    elif not where.endswith(".py"):
+        raise DefinitionError(f"'{where}' is not a Python file", next_step=_FORMS)
     else:
-        where, dot, name = reference.rpartition(".")
-        if not dot:
-            raise DefinitionError(f"'{reference}' names no class", next_step=_FORMS)
-        module = _load_module(where, root=root)
-    return _model_in(module, name, where)
-
-
-def _load_file(name: str, *, folder: Path, root: Path) -> ModuleType:
-    if not name.endswith(".py"):
-        raise DefinitionError(f"'{name}' is not a Python file", next_step=_FORMS)
-    try:
-        path = find_file(name, (folder, root), root)
-    except Unreadable as error:
-        raise DefinitionError(str(error)) from error
-    return load_python(read_python(path, root))
-
-
-def _load_module(name: str, *, root: Path) -> ModuleType:
-    with authors_code(None, root):
         try:
-            return import_python(name, root=root)
-        except ModuleNotFoundError as error:
-            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-                raise DefinitionError(f"there is no module '{name}'", next_step=_FORMS) from error
-            raise
-
-
-def _model_in(module: ModuleType, name: str, where: str) -> type[BaseModel]:
+            module = load_python(read_python(find_file(where, (folder, root), root), root))
+        except Unreadable as error:
+            raise DefinitionError(str(error)) from error
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, BaseModel):
         return found
-    models = sorted(key for key, value in vars(module).items() if _is_own_model(value))
+    kinds = {key: value for key, value in vars(module).items() if isinstance(value, type) and value is not BaseModel}
+    models = sorted(key for key, value in kinds.items() if issubclass(value, BaseModel))
     listed = f"it has {', '.join(models)}" if models else "it has none"
     what = "is not a pydantic BaseModel" if hasattr(module, name) else "does not exist"
     raise DefinitionError(f"the class '{name}' of '{where}' {what}; of models {listed}")
-
-
-def _is_own_model(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseModel) and value is not BaseModel
 
 
 ATTACHMENTS_FIELD = "attachments"
@@ -416,7 +372,15 @@ def load_template(
     read = parse_template(template_place(name, root.resolve()), name)
     worker = registry.pinned(read.parsed, run_python=run_python)
     wanted = {*Template(worker.instructions).get_identifiers(), *Template(read.prompt).get_identifiers()}
-    _check_params(name, wanted, read.defaults, params)
+    allowed = (wanted | read.defaults.keys()) - {INPUT_NAME}
+    unknown, missing = sorted(params.keys() - allowed), sorted(allowed - read.defaults.keys() - params.keys())
+    if unknown or missing:
+        wrong = [f"it has no parameter {_listed(unknown)}"] if unknown else []
+        wrong += [f"it needs {_listed(missing)}"] if missing else []
+        raise EffectFailed(
+            f"the parameters do not fit template '{name}': {'; '.join(wrong)}",
+            next_step=f"Its parameters are {_listed(sorted(allowed))}." if allowed else "It takes no parameters.",
+        )
     values = {**read.defaults, **params, INPUT_NAME: given}
     parts = [Template(read.prompt).substitute(values), given if INPUT_NAME not in wanted else ""]
     parts += [f"{key}: {value}" for key, value in values.items() if key not in {*wanted, INPUT_NAME}]
@@ -428,11 +392,14 @@ def load_template(
     return LoadedTemplate(worker=worker, prompt=prompt, template=called)
 
 
-def template_named(registry: Registry, worker: str) -> str | None:
+def _template_named(registry: Registry, worker: str) -> str | None:
     """Return the template (normalised) that a run's `worker` names; None for a worker's name. Raises UsageError."""
-    is_packaged = worker.startswith(PACKAGE)
-    if not worker.endswith(TEMPLATE_SUFFIXES) and not (is_packaged and _is_packaged_template(registry, worker)):
-        return None
+    if not worker.endswith(TEMPLATE_SUFFIXES):
+        if not worker.startswith(PACKAGE) or template_path(worker, SHIPPED) is None:
+            return None
+        with suppress(WorkerNotFound):
+            registry.place_of(worker)
+            return None
     try:
         return normalise_template(worker)
     except DelegationRefusal as refusal:
@@ -444,7 +411,7 @@ def load_started(registry: Registry, root: Path, start: StartRunInput) -> tuple[
 
     Raises the errors of `Registry.load` and `load_template`, and UsageError for parameters without a template.
     """
-    name = template_named(registry, start.worker)
+    name = _template_named(registry, start.worker)
     if name is None:
         if start.params:
             raise UsageError(f"'params' are for templates, and worker '{start.worker[:80]}' is none")
@@ -468,14 +435,6 @@ def check_single(template: str, start: StartRunInput) -> None:
         )
 
 
-def _is_packaged_template(registry: Registry, name: str) -> bool:
-    try:
-        registry.place_of(name)
-    except WorkerNotFound:
-        return template_path(name, SHIPPED) is not None
-    return False
-
-
 def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[ParsedWorker], list[Problem]]:
     """Return the workshop's templates that workers name, by name or glob, and the problems with these names.
 
@@ -486,7 +445,11 @@ def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[P
     for worker in workers:
         options = worker.definition.toolsets.delegation_options
         rules = options.template_rules if options is not None else None
-        for path, pattern in () if rules is None or template_problems(rules) else _patterns(rules):
+        patterns = list[tuple[KeyPath, str]]()
+        if rules is not None and not template_problems(rules):
+            patterns = [(("lock",), rules.lock)] if rules.lock is not None else []
+            patterns += [(("allow", number), pattern) for number, pattern in enumerate(rules.allow)]
+        for path, pattern in patterns:
             for name in _matching(pattern, root.resolve()):
                 try:
                     plain = normalise_template(name)
@@ -498,13 +461,6 @@ def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[P
                 except DefinitionError as error:
                     problems.append(problem_of(error, file=name))
     return list(found.values()), problems
-
-
-def _patterns(rules: TemplateRules) -> Iterator[tuple[KeyPath, str]]:
-    if rules.lock is not None:
-        yield ("lock",), rules.lock
-    for number, pattern in enumerate(rules.allow):
-        yield ("allow", number), pattern
 
 
 def _matching(pattern: str, root: Path) -> Iterator[str]:
@@ -522,19 +478,6 @@ def _matching(pattern: str, root: Path) -> Iterator[str]:
             yield name
 
 
-def _check_params(template: str, texts: set[str], defaults: Mapping[str, str], params: Mapping[str, str]) -> None:
-    wanted = (texts | defaults.keys()) - {INPUT_NAME}
-    unknown, missing = sorted(params.keys() - wanted), sorted(wanted - defaults.keys() - params.keys())
-    if not unknown and not missing:
-        return
-    parts = [f"it has no parameter {_listed(unknown)}"] if unknown else []
-    parts += [f"it needs {_listed(missing)}"] if missing else []
-    raise EffectFailed(
-        f"the parameters do not fit template '{template}': {'; '.join(parts)}",
-        next_step=f"Its parameters are {_listed(sorted(wanted))}." if wanted else "It takes no parameters.",
-    )
-
-
 def _listed(names: list[str]) -> str:
     return ", ".join(f"'{name[:80]}'" for name in names[:10])
 
@@ -548,19 +491,14 @@ def worker_files(place: WorkerPlace) -> tuple[Path, ...]:
     definition = worker.definition
     found = [place.path, *(place.root / name for name in sorted(included_files(instruction_text(worker))))]
     for reference in (definition.schema_in_ref, definition.output_schema_ref):
-        if reference is not None:
-            found += _class_files(reference, place)
+        file, colon, _ = (reference or "").rpartition(":")
+        name = PurePosixPath(file)
+        # A class of an importable module has no file that is looked for.
+        if colon and "\0" not in file and not name.is_absolute() and ".." not in name.parts:
+            found += [place.folder / name, place.root / name]
     if definition.toolsets.python_tools:
         found += [folder / TOOLS_FILE for folder in tools_folders(place)]
     return tuple(dict.fromkeys(found))
-
-
-def _class_files(reference: str, place: WorkerPlace) -> Iterator[Path]:
-    """Yield the paths at which the file of a class is looked for; a class of an importable module has none."""
-    file, colon, _ = reference.rpartition(":")
-    name = PurePosixPath(file)
-    if colon and "\0" not in file and not name.is_absolute() and ".." not in name.parts:
-        yield from (place.folder / name, place.root / name)
 
 
 _SAME = (PinnedWorker.model_fields.keys() & WorkerFile.model_fields.keys()) - {
@@ -594,15 +532,6 @@ class Registry:
         places = [self.place_of(name) for name in self.names() if not name.startswith(PACKAGE_PREFIX)]
         return [place.name for place in places if not place.shipped and read_worker(place).definition.export]
 
-    def path_of(self, name: str) -> Path:
-        """Return the file that defines a worker. Raises WorkerNotFound, or DefinitionError for an unusable file."""
-        place = self.place_of(name)
-        try:
-            check_inside(place.path, place.root)
-        except Unreadable as error:
-            raise DefinitionError(str(error), file=place.label) from error
-        return place.path
-
     def load(self, name: str, *, run_python: bool = True) -> PinnedWorker:
         """Load the worker `name`, or the shipped worker for `pkg:name`; see `pinned`.
 
@@ -625,14 +554,16 @@ class Registry:
         if definition.review is not None:
             needs("review", f"worker '{parsed.place.name}', whose changes are reviewed,")
         same = {name: getattr(definition, name) for name in _SAME}
+        reference, place = definition.output_schema_ref, parsed.place
+        validates = run_python and reference is not None and has_validators(reference, place.folder, place.root)
         return PinnedWorker(
             **same,
-            name=parsed.place.name,
-            source=parsed.place.source,
+            name=place.name,
+            source=place.source,
             sha256=parsed.sha256,
             instructions=instructions,
             output_schema=schema,
-            output_ref=_validating(parsed) if run_python else None,
+            output_ref=reference if validates else None,
             input_ref=definition.schema_in_ref,
             input_schema=given,
             attachment_paths=definition.attachments,
@@ -654,16 +585,13 @@ class Registry:
             if place.shipped or plain == name:
                 return place
         looked = described_places(plain) if plain == name else "the workers that ship with the package"
-        raise WorkerNotFound(f"there is no worker '{name}'; looked for it as {looked}", next_step=self._suggest(plain))
-
-    def _suggest(self, name: str) -> str:
-        names = self.names()
-        close = get_close_matches(name, names)
+        names, step = self.names(), f"Write it to 'workers/{plain}.worker'."
+        close = get_close_matches(plain, names)
         if close:
-            return f"Did you mean {' or '.join(repr(one) for one in close)}?"
-        if names:
-            return f"The workers here are {', '.join(repr(one) for one in names[:20])}."
-        return f"Write it to 'workers/{name}.worker'."
+            step = f"Did you mean {' or '.join(repr(one) for one in close)}?"
+        elif names:
+            step = f"The workers here are {', '.join(repr(one) for one in names[:20])}."
+        raise WorkerNotFound(f"there is no worker '{name}'; looked for it as {looked}", next_step=step)
 
     def _names_python(self, parsed: ParsedWorker) -> bool:
         """Return whether Python must run to know the tools and schemas of the worker, or of the workers it may call."""
@@ -673,13 +601,11 @@ class Registry:
             return True
         if any(one.enabled for one in toolsets.classes.values()):
             return True
-        return any(self._has_typed_input(name) for name in (options.enabled_delegates if options else ()))
-
-    def _has_typed_input(self, name: str) -> bool:
-        try:
-            return read_worker(self.place_of(name)).definition.schema_in_ref is not None
-        except DefinitionError:
-            return False
+        for name in options.enabled_delegates if options else ():
+            with suppress(DefinitionError):
+                if read_worker(self.place_of(name)).definition.schema_in_ref is not None:
+                    return True
+        return False
 
     def _delegation(self, parsed: ParsedWorker, *, run_python: bool) -> DelegationToolset | None:
         options = parsed.definition.toolsets.delegation_options
@@ -736,14 +662,6 @@ def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dic
         except DefinitionError as error:
             problems.append(_schema_problem(parsed, error, "output_schema_ref", definition.output_schema_ref))
     return instructions, schema, problems
-
-
-def _validating(parsed: ParsedWorker) -> str | None:
-    """Return the class of the worker's result where it has validators, else None."""
-    reference, place = parsed.definition.output_schema_ref, parsed.place
-    if reference is None or not has_validators(reference, folder=place.folder, root=place.root):
-        return None
-    return reference
 
 
 def input_of(parsed: ParsedWorker) -> tuple[dict[str, Any] | None, list[Problem]]:

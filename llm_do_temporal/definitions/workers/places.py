@@ -110,7 +110,7 @@ def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
     """Return the YAML files at the top of the workshop that may be workers and are not among `known`."""
     names = set(known)
     others = [path for path in _files(root) if path.stem not in names and path.name not in _NOT_WORKERS]
-    return sorted(path for path in others if path.suffix != ".worker" and _INSTRUCTIONS in _content(path, root))
+    return sorted(path for path in others if path.suffix != ".worker" and _INSTRUCTIONS in content_of(path, root))
 
 
 def described_places(name: str) -> str:
@@ -167,10 +167,10 @@ def _is_root_worker(path: Path, root: Path) -> bool:
         return True
     if path.name in _NOT_WORKERS:
         return False
-    return _INSTRUCTIONS_KEY.search(_content(path, root)) is not None
+    return _INSTRUCTIONS_KEY.search(content_of(path, root)) is not None
 
 
-def _content(path: Path, root: Path) -> bytes:
+def content_of(path: Path, root: Path) -> bytes:
     """Return the bytes of a file; none where it cannot be read."""
     try:
         return read_bytes(path, root)

@@ -45,15 +45,7 @@ from llm_do_temporal.policy.delegation import (
     template_problems,
     worker_name,
 )
-from llm_do_temporal.policy.files.sandbox import (
-    NO_FILES,
-    NamedPath,
-    Tree,
-    WorkerSandbox,
-    WorkshopSandbox,
-    narrow,
-    root_tree,
-)
+from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree, WorkerSandbox, WorkshopSandbox, narrow, root_tree
 
 _DEFS = "#/$defs/"
 
@@ -84,7 +76,13 @@ def _reference_problems(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, st
             return
         graph[str(path[1]) if path[0] == "$defs" and len(path) > 2 else ""].add(name)
     for name in definitions:
-        if name in _reachable(graph, name):
+        reached, pending = set[str](), [*graph[name]]
+        while pending:
+            one = pending.pop()
+            if one not in reached:
+                reached.add(one)
+                pending += graph[one]
+        if name in reached:
             yield ("$defs", name), f"'{name}' refers to itself; a recursive schema cannot describe a result"
 
 
@@ -93,12 +91,12 @@ def _impossible_choices(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str
     if isinstance(node, dict):
         schema = cast("dict[str, Any]", node)
         given = schema.get("type")
-        types = [given] if isinstance(given, str) else cast("list[Any]", given) if isinstance(given, list) else []
+        types = [given] if isinstance(given, str) else _listed(given)
         choices = [("enum", one) for one in _listed(schema.get("enum"))]
         choices += [("const", schema["const"])] if "const" in schema else []
         for key, value in choices if types and "properties" not in path[-1:] else []:
             # Null among others is only left over; a model is not misled by it.
-            if value is not None and not any(_is_of_type(value, str(one)) for one in types):
+            if value is not None and not _types_of(value) & set(map(str, types)):
                 said = json.dumps(value, ensure_ascii=False)[:60]
                 yield (*path, key), f"'{key}' has {said}, which is not of type {' or '.join(map(str, types))}"
         for key, value in schema.items():
@@ -113,12 +111,10 @@ def _listed(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _is_of_type(value: Any, name: str) -> bool:
-    if isinstance(value, bool) or value is None:
-        return name == ("null" if value is None else "boolean")
-    if isinstance(value, int | float):
-        return name == "number" or (name == "integer" and float(value).is_integer())
-    return name == ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object")
+def _types_of(value: Any) -> set[str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"number", "integer"} if float(value).is_integer() else {"number"}
+    return {{bool: "boolean", str: "string", list: "array"}.get(type(value), "object")}
 
 
 def _references(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -128,20 +124,8 @@ def _references(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
                 yield (*path, key), value
             else:
                 yield from _references(value, (*path, key))
-    elif isinstance(node, list):
-        for place, item in enumerate(cast("list[Any]", node)):
-            yield from _references(item, (*path, place))
-
-
-def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    pending = list(graph[start])
-    while pending:
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            pending.extend(graph[name])
-    return found
+    for place, item in enumerate(_listed(node)):
+        yield from _references(item, (*path, place))
 
 
 SEPARATOR = "---"
@@ -222,8 +206,7 @@ def split_front_matter(text: str) -> tuple[str, str | None, int]:
 
 def own_problems(parsed: ParsedWorker) -> list[Problem]:
     """Return the mistakes that the types of the keys do not show."""
-    found = [*_name_problems(parsed), *_delegation_problems(parsed), *_sandbox_problems(parsed)]
-    found += _python_problems(parsed)
+    found = [*_name_problems(parsed), *_tool_problems(parsed), *_sandbox_problems(parsed)]
     definition = parsed.definition
     if definition.output_schema is not None and definition.output_schema_ref is not None:
         found.append(
@@ -254,10 +237,9 @@ def _name_problems(parsed: ParsedWorker) -> Iterator[Problem]:
         )
 
 
-def _delegation_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    options = parsed.definition.toolsets.delegation_options
-    if options is None:
-        return
+def _tool_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """Yield a problem for each name of a worker, template or function that none can have."""
+    options = parsed.definition.toolsets.delegation_options or DelegationOptions()
     here: KeyPath = ("toolsets", "delegation")
     allowed = ", ".join(sorted(DelegationOptions.model_fields))
     for path, message in template_problems(options.templates or TemplateRules()):
@@ -273,14 +255,8 @@ def _delegation_problems(parsed: ParsedWorker) -> Iterator[Problem]:
     for number, name in enumerate(options.allow_workers or ()):
         if name != "*":
             yield from _bad_name(parsed, name.removeprefix(PACKAGE_PREFIX), (*here, "allow_workers", number))
-
-
-def _python_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """Yield a problem for each name of a function that no tool can have."""
-    toolsets = parsed.definition.toolsets
-    delegates = () if toolsets.delegation_options is None else toolsets.delegation_options.delegates
-    for name in toolsets.python_tools:
-        here: KeyPath = ("toolsets", "custom", name)
+    for name in parsed.definition.toolsets.python_tools:
+        here = ("toolsets", "custom", name)
         if not _FUNCTION_NAME.fullmatch(name):
             yield parsed.problem_at(
                 here,
@@ -289,7 +265,7 @@ def _python_problems(parsed: ParsedWorker) -> Iterator[Problem]:
             )
         elif name in RESERVED_NAMES:
             yield parsed.problem_at(here, f"tool name '{name}' is reserved; call the function something else")
-        elif name in delegates:
+        elif name in options.delegates:
             message = f"the tool '{name}' stands in both 'toolsets.delegation' and 'toolsets.custom'; rename one"
             yield parsed.problem_at(here, message)
 
@@ -317,7 +293,13 @@ def _sandbox_problems(parsed: ParsedWorker) -> Iterator[Problem]:
         else:
             yield from _refused(parsed, NO_FILES, WorkerSandbox(paths={name: named}), (*here, "root"))
     if sandbox.paths is not None:
-        yield parsed.problem_at(("sandbox", "paths"), _deprecation(sandbox.paths), "warning")
+        roots = [named.root.removeprefix("./").strip("/") for named in sandbox.paths.values()]
+        restrict = f"/{roots[0]}" if len(roots) == 1 and roots[0] not in ("", ".") else "/folder"
+        message = (
+            "'sandbox.paths' is deprecated; write `sandbox: {root: .}` in workshop.yaml and, to narrow it, "
+            f"`sandbox: {{restrict: {restrict}}}` here"
+        )
+        yield parsed.problem_at(("sandbox", "paths"), message, "warning")
 
 
 def _refused(parsed: ParsedWorker, tree: Tree, asked: WorkerSandbox, path: KeyPath) -> Iterator[Problem]:
@@ -325,15 +307,6 @@ def _refused(parsed: ParsedWorker, tree: Tree, asked: WorkerSandbox, path: KeyPa
         narrow(tree, asked, workshop_has_sandbox=asked.paths is None)
     except SandboxRefusal as refusal:
         yield parsed.problem_at(path, refusal.message)
-
-
-def _deprecation(paths: dict[str, NamedPath]) -> str:
-    roots = [named.root.removeprefix("./").strip("/") for named in paths.values()]
-    restrict = f"/{roots[0]}" if len(roots) == 1 and roots[0] not in ("", ".") else "/folder"
-    return (
-        "'sandbox.paths' is deprecated; write `sandbox: {root: .}` in workshop.yaml and, to narrow it, "
-        f"`sandbox: {{restrict: {restrict}}}` here"
-    )
 
 
 SHIPPED_TEMPLATES = "templates"
@@ -365,14 +338,6 @@ class ParsedTemplate:
     """Key `params`: values where a call gives none. Values without a place in a text are listed below the input."""
 
 
-def read_template(name: str, root: Path) -> ParsedWorker:
-    """Return the template `name` (normalised) as the worker it becomes, unfilled, with its problems.
-
-    Raises EffectFailed where there is no such template, DefinitionError where it cannot be read.
-    """
-    return parse_template(template_place(name, root), name).parsed
-
-
 def template_place(name: str, root: Path) -> WorkerPlace:
     """Return the file of the template `name` (normalised). Raises EffectFailed where there is none."""
     shipped = name.startswith(PACKAGE)
@@ -392,7 +357,10 @@ def template_path(name: str, base: Path) -> Path | None:
 
 
 def parse_template(place: WorkerPlace, name: str) -> ParsedTemplate:
-    """Read and take apart the template at `place`. Raises DefinitionError for a file without keys."""
+    """Return the template at `place` as the worker it becomes, unfilled, with its problems.
+
+    Raises DefinitionError for a file without keys.
+    """
     try:
         content = read_bytes(place.path, place.root)
         text = decode(content, place.label)
@@ -421,7 +389,14 @@ def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, Templa
     """Return the document with a worker's keys, the keys that only templates have, and the problems found."""
     values = dict(cast("dict[str, Any]", document.value))
     lines: dict[KeyPath, int] = dict(document.lines)
-    problems = list(_unwanted(values, document, place))
+    problems: list[Problem] = []
+    for key in (*_IGNORED, *_REFUSED):
+        if key in values:
+            message, severity = f"'{key}' cannot be set in a template", "error"
+            if key in _IGNORED:
+                write = f"write functions into {TOOLS_FILE} and name them in `tools:`"
+                message, severity = f"'{key}' of a template is ignored; {write}", "warning"
+            problems.append(Problem(place.label, document.line_of((key,)), message, severity))
     for key in (*_IGNORED, *_REFUSED, "name"):
         values.pop(key, None)
     own = {key: values.pop(key) for key in TemplateKeys.model_fields if key in values}
@@ -464,16 +439,6 @@ def _named_tools(
             step = "Switch on what is no function under `toolsets:`."
             problems.append(Problem(place.label, document.line_of(("tools", number)), message, "warning", step))
     return found | ({"custom": functions} if functions else {}), problems
-
-
-def _unwanted(values: Mapping[str, Any], document: Document, place: WorkerPlace) -> Iterator[Problem]:
-    for key in _IGNORED:
-        if key in values:
-            message = f"'{key}' of a template is ignored; write functions into {TOOLS_FILE} and name them in `tools:`"
-            yield Problem(place.label, document.line_of((key,)), message, "warning")
-    for key in _REFUSED:
-        if key in values:
-            yield Problem(place.label, document.line_of((key,)), f"'{key}' cannot be set in a template")
 
 
 def parameter_texts(params: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Checks the conventions for names, docstrings and imports of tests.
+"""Checks the conventions that neither ruff nor import-linter knows.
 
-A module's name is a noun, a public class name means one class, a docstring begins with a noun or a verb, and no test
-imports another. A module is as long as its subject; how much a function may do is ruff's to check.
+A module's name is a noun, a public class name means one class, a docstring begins with a noun or a verb, no test
+imports another, and no module imports itself by way of others, wherever in the modules the imports stand.
 Run by `make check`, by CI and before each commit; prints one line a violation and exits 1 when there is any.
 """
 
@@ -12,7 +12,10 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 PRODUCT = ("llm_do_temporal", "worker_service")
 CODE = (*PRODUCT, "scripts", "benchmarks")
@@ -141,26 +144,30 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return []
 
 
-CHECKS = (
-    check_module_names,
-    check_class_names,
-    check_first_words,
-    check_test_imports,
-    check_test_names,
-)
+def import_circle(*packages: str) -> list[str]:
+    """Return the modules of a circle of imports, the first one also at the end; none where there is no circle.
+
+    Imports inside functions count, which hide a circle from Python; those for types alone do not.
+    """
+    graph = grimp.build_graph(*packages, exclude_type_checking_imports=True, cache_dir=None)
+    try:
+        TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
 
 
-def check_budgets(root: Path) -> list[Violation]:
-    """Make all checks of the project in a folder."""
-    sources = read_sources(root)
-    return [violation for check in CHECKS for violation in check(sources)]
+CHECKS = (check_module_names, check_class_names, check_first_words, check_test_imports, check_test_names)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the project in the folder named, or in the current one."""
-    found = check_budgets(Path(arguments[0] if arguments else "."))
-    for violation in found:
-        print(violation)
+    """Check the project in the folder named, or in the current one, and then the imports as well."""
+    sources = read_sources(Path(arguments[0] if arguments else "."))
+    found = [str(violation) for check in CHECKS for violation in check(sources)]
+    circle = [] if arguments else import_circle(*PRODUCT)
+    if circle:
+        found.append(f"circle of imports: {' -> '.join(circle)}")
+    print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from scripts.check_budgets import (
+from scripts.check_conventions import (
     check_class_names,
     check_first_words,
     check_module_names,
     check_test_imports,
     check_test_names,
+    import_circle,
     main,
     read_sources,
 )
@@ -120,3 +122,58 @@ def test_no_two_unit_tests_have_one_name(tmp_path: Path) -> None:
     write(tmp_path, tests__unit__ui__test_a="")
     (violation,) = check_test_names(read_sources(tmp_path))
     assert violation.text == f"test_a.py is also the name of {tmp_path}/tests/unit/cli/test_a.py"
+
+
+@pytest.mark.parametrize(
+    ("modules", "circle"),
+    [
+        ({"top": "from P import middle, low\n", "middle": "import P.low\n", "low": ""}, ""),
+        *(
+            ({"top": "from P.low import other\n", "low": back}, "low > top > low")
+            for back in (
+                "import P.top\n",
+                "from P import top\n",
+                "from P.top import name\n",
+                "from .top import name\n",
+                "from . import top\n",
+                "def late() -> None:\n    from P.top import name\n",  # hides the circle from Python
+                "try:\n    import P.top\nexcept ImportError:\n    pass\n",
+                "if TYPE_CHECKING:\n    pass\nelse:\n    import P.top\n",
+            )
+        ),
+        ({"top": "import P.low\n", "low": "if TYPE_CHECKING:\n    import P.top\n"}, ""),  # for types alone
+        (
+            {
+                "room/__init__": "from P.room.inner import name\n",
+                "room/inner": "from P.room.other import name\n",
+                "room/other": "name = 1\n",
+            },
+            "",
+        ),
+        (
+            {"room/__init__": "from P.room.inner import name\n", "room/inner": "from P.room import other_name\n"},
+            "room > room.inner > room",
+        ),
+        (
+            {  # three in a row, of which two also have a circle of their own, and one above them
+                "a": "import P.b\n",
+                "b": "import P.c\n",
+                "c": "import P.b\n",
+                "top": "from P import a\n",
+            },
+            "b > c > b",
+        ),
+    ],
+)
+def test_a_circle_of_imports_is_found(
+    modules: dict[str, str], circle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = f"planted_{abs(hash(str(modules)))}"  # Python remembers where a package lies
+    for name, source in {"__init__": "", **modules}.items():
+        path = tmp_path / package / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(re.sub(r"\bP\b", package, source))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [name.removeprefix(f"{package}.") for name in import_circle(package)]
+    turned = [found[place:-1] + found[:place] + [found[place]] for place in range(len(found) - 1)]
+    assert (circle.split(" > ") in turned) if circle else not found
