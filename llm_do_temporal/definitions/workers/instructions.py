@@ -132,7 +132,11 @@ def check_instructions(source: InstructionText) -> None:
         tree = parse(source.text)
         for inclusion in inclusions(tree):
             _read(source, inclusion)
-        _check_names(tree)
+        named = list(tree.find_all(nodes.Name))
+        given = {one.name for one in named if one.ctx != "load"} | _TAKEN
+        for one in named:
+            if one.ctx == "load" and one.name not in given:
+                raise TemplateMistake(f"'{one.name[:80]}' is undefined", one.lineno)
         if not tree.body:
             raise TemplateMistake("they are empty once rendered", 1)
     except TemplateMistake as mistake:
@@ -152,8 +156,10 @@ def included_files(source: InstructionText) -> frozenset[str]:
 
     Known without rendering: names of included files are literal. Instructions that cannot be used include none.
     """
-    names = _included_names(source.text) or ()
-    return frozenset(path for name in names for path in _looked_for(source, name))
+    names = [PurePosixPath(name) for name in _included_names(source.text) or () if name and "\0" not in name]
+    inside = [name for name in names if not name.is_absolute() and ".." not in name.parts]
+    folders = (source.folder, source.root)
+    return frozenset((folder / name).relative_to(source.root).as_posix() for name in inside for folder in folders)
 
 
 def has_mistakes(parsed: ParsedWorker) -> bool:
@@ -173,20 +179,19 @@ def _included_names(text: str) -> frozenset[str] | None:
         return None
 
 
-def _looked_for(source: InstructionText, name: str) -> Iterator[str]:
-    pure = PurePosixPath(name)
-    if not name or "\0" in name or pure.is_absolute() or ".." in pure.parts:
-        return
-    for folder in dict.fromkeys((source.folder, source.root)):
-        yield (folder / pure).relative_to(source.root).as_posix()
-
-
 def _read(source: InstructionText, inclusion: Inclusion) -> str:
     """Return the text of the first file that exists. Raises TemplateMistake."""
     missing: Missing | None = None
+    folders, root = (source.folder, source.root), source.root
     for name in inclusion.names:
         try:
-            return _text_of(source, name)
+            path = find_file(name, folders, root)
+            if any(part.startswith(".") for one in (path, path.resolve()) for part in one.relative_to(root).parts):
+                hidden = "files and folders whose name begins with '.' are never included"
+                raise Unreadable(f"'{name}' is hidden: {hidden}")
+            if is_generated(path.resolve(), root):
+                raise Unreadable(f"'{name}' was written by a model and cannot be included")
+            return read_text(name, folders, root)[0]
         except Missing as error:
             missing = missing or error
         except Unreadable as error:
@@ -196,36 +201,24 @@ def _read(source: InstructionText, inclusion: Inclusion) -> str:
     raise TemplateMistake(str(missing), inclusion.line, None) from missing
 
 
-def _text_of(source: InstructionText, name: str) -> str:
-    folders = (source.folder, source.root)
-    path = find_file(name, folders, source.root)
-    real = path.resolve()
-    if any(part.startswith(".") for one in (path, real) for part in one.relative_to(source.root).parts):
-        raise Unreadable(f"'{name}' is hidden: files and folders whose name begins with '.' are never included")
-    if is_generated(real, source.root):
-        raise Unreadable(f"'{name}' was written by a model and cannot be included")
-    return read_text(name, folders, source.root)[0]
-
-
-def _check_names(tree: nodes.Template) -> None:
-    """Raise TemplateMistake for a name without a value."""
-    named = list(tree.find_all(nodes.Name))
-    given = {one.name for one in named if one.ctx != "load"} | _TAKEN
-    for one in named:
-        if one.ctx == "load" and one.name not in given:
-            raise TemplateMistake(f"'{one.name[:80]}' is undefined", one.lineno)
-
-
-# Syntax: the part of Jinja2's language that instructions may use
-
-
 def parse(text: str) -> nodes.Template:
     """Return the text taken apart. Raises TemplateMistake for anything in it that instructions may not use."""
+    parser: Parser | None = None
     try:
-        _check_signs(text)
-        tree = _tree_of(Parser(_PARSER, text))
+        signs = list(islice(_PARSER.lex(text), MAX_TOKENS + 1))
+        line, kind, _ = signs[-1] if signs else (1, "", "")
+        if len(signs) > MAX_TOKENS:
+            raise TemplateMistake(f"it has more than {MAX_TOKENS} words and signs of the template language", line)
+        if kind in _UNENDED:  # which Jinja2 passes over
+            raise TemplateMistake(f"Missing end of {_UNENDED[kind]}", line)
+        parser = Parser(_PARSER, text)
+        tree = parser.parse()
     except TemplateSyntaxError as error:
         raise TemplateMistake(str(error.message), error.lineno) from error
+    except (RecursionError, ValueError, OverflowError, MemoryError) as error:
+        words = f"it cannot be read: {str(error)[:200]}"  # a number that Python cannot read
+        words = "it is nested too deeply" if isinstance(error, RecursionError) else words
+        raise TemplateMistake(words, None if parser is None else parser.stream.current.lineno) from error
     for node, depth in _walk(tree):
         if depth > MAX_NESTING:
             raise TemplateMistake(f"it is nested more than {MAX_NESTING} deep", node.lineno)
@@ -235,25 +228,6 @@ def parse(text: str) -> nodes.Template:
     for _ in inclusions(tree):
         pass
     return tree
-
-
-def _check_signs(text: str) -> None:
-    """Raise TemplateMistake for too many words and signs, and for an end that Jinja2 passes over."""
-    signs = list(islice(_PARSER.lex(text), MAX_TOKENS + 1))
-    line, kind, _ = signs[-1] if signs else (1, "", "")
-    if len(signs) > MAX_TOKENS:
-        raise TemplateMistake(f"it has more than {MAX_TOKENS} words and signs of the template language", line)
-    if kind in _UNENDED:
-        raise TemplateMistake(f"Missing end of {_UNENDED[kind]}", line)
-
-
-def _tree_of(parser: Parser) -> nodes.Template:
-    try:
-        return parser.parse()
-    except RecursionError as error:
-        raise TemplateMistake("it is nested too deeply", parser.stream.current.lineno) from error
-    except (ValueError, OverflowError, MemoryError) as error:  # a number that Python cannot read
-        raise TemplateMistake(f"it cannot be read: {str(error)[:200]}", parser.stream.current.lineno) from error
 
 
 def inclusions(tree: nodes.Template) -> Iterator[Inclusion]:
@@ -280,12 +254,6 @@ def _inclusion(node: nodes.Include | nodes.Call) -> Inclusion:
     return Inclusion(tuple(names), node.lineno, isinstance(node, nodes.Include) and node.ignore_missing)
 
 
-def _wrong_with_filter(node: nodes.Filter | nodes.Test) -> str | None:
-    if isinstance(node, nodes.Test):
-        return None if node.name in _TESTS else f"there is no test '{node.name[:40]}' here"
-    return None if node.name in _FILTERS and node.node else f"there is no filter '{node.name[:40]}' here"
-
-
 def _called(node: nodes.Call) -> str:
     """Return the name of the function that is called; empty for what is not called by its name."""
     return node.node.name if isinstance(node.node, nodes.Name) else ""
@@ -298,46 +266,40 @@ def _wrong_with(node: nodes.Node) -> str | None:
     if isinstance(node, nodes.Call | nodes.Filter | nodes.Test) and (node.dyn_args or node.dyn_kwargs):
         return "'*' and '**' before an argument cannot be used in instructions"
     match node:
-        case nodes.Const():
-            return _wrong_with_value(node.value)
-        case nodes.Name():
-            return _wrong_with_name(node)
-        case nodes.For():
-            return _wrong_with_loop(node)
+        case nodes.Const(value=float() as value) if not isfinite(value):
+            return _INFINITE
+        case nodes.Const(value=str() as value) if any("\ud800" <= char <= "\udfff" for char in value):
+            return "a text has half a character (a lone surrogate)"
+        case nodes.Name() if node.ctx != "load":
+            taken = f"'{node.name}' has a meaning of its own and cannot be given another"
+            return taken if node.name in _TAKEN else None
+        case nodes.Name(name=("file" | "range") as name):
+            return f"'{name}' is a function and must be called: {name}(…)"
+        case nodes.Name(name="self"):
+            return "'self' is undefined"
         case nodes.Call():
             return _wrong_with_call(node)
+        case _:
+            return _wrong_with_statement(node)
+
+
+def _wrong_with_statement(node: nodes.Node) -> str | None:
+    match node:
+        case nodes.For() if node.recursive:
+            return "'recursive' cannot be used in instructions"
+        case nodes.For():
+            targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
+            return None if all(isinstance(one, nodes.Name) for one in targets) else "{% for %} gives values to names"
         case nodes.Assign():
             return None if isinstance(node.target, nodes.Name) else "{% set %} gives a value to one name"
         case nodes.Getattr() if not isinstance(node.node, nodes.Name) or node.node.name != "loop":
             return f"reading '.{node.attr[:40]}' of a value is unsafe"
-        case nodes.Filter() | nodes.Test():
-            return _wrong_with_filter(node)
+        case nodes.Test():
+            return None if node.name in _TESTS else f"there is no test '{node.name[:40]}' here"
+        case nodes.Filter():
+            return None if node.name in _FILTERS and node.node else f"there is no filter '{node.name[:40]}' here"
         case _:
             return None
-
-
-def _wrong_with_value(value: object) -> str | None:
-    if isinstance(value, float) and not isfinite(value):
-        return _INFINITE
-    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        return "a text has half a character (a lone surrogate)"
-    return None
-
-
-def _wrong_with_name(node: nodes.Name) -> str | None:
-    if node.ctx != "load":
-        taken = f"'{node.name}' has a meaning of its own and cannot be given another"
-        return taken if node.name in _TAKEN else None
-    if node.name in (_FILE, _RANGE):
-        return f"'{node.name}' is a function and must be called: {node.name}(…)"
-    return "'self' is undefined" if node.name == "self" else None
-
-
-def _wrong_with_loop(node: nodes.For) -> str | None:
-    if node.recursive:
-        return "'recursive' cannot be used in instructions"
-    targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
-    return None if all(isinstance(one, nodes.Name) for one in targets) else "{% for %} gives values to names"
 
 
 def _wrong_with_call(node: nodes.Call) -> str | None:
@@ -357,9 +319,6 @@ def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int]]:
         # A function is not a value: its name is no part that is looked at on its own.
         parts = node.iter_child_nodes(exclude=("node",) if isinstance(node, nodes.Call) else None)
         pending += [(part, depth + 1) for part in reversed(list(parts))]
-
-
-# Rendering: the checked tree with its prices, and the sandbox in which it runs
 
 
 def render(tree: nodes.Template, read: Callable[[Inclusion], str]) -> str:

@@ -114,7 +114,7 @@ def _listed(value: Any) -> list[Any]:
 def _types_of(value: Any) -> set[str]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"number", "integer"} if float(value).is_integer() else {"number"}
-    return {{bool: "boolean", str: "string", list: "array"}.get(type(value), "object")}
+    return {{"bool": "boolean", "str": "string", "list": "array"}.get(type(value).__name__, "object")}
 
 
 def _references(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:

@@ -25,7 +25,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from llm_do_temporal.errors import DefinitionError
@@ -35,7 +34,6 @@ MAX_FILE_BYTES = 1024 * 1024
 
 
 _MAX_LINKS = 40
-_SHOWN_NAME = 80
 _UNSAVED: ContextVar[Mapping[Path, bytes]] = ContextVar("_UNSAVED", default=MappingProxyType[Path, bytes]({}))
 
 
@@ -107,35 +105,24 @@ def unsaved(texts: Mapping[Path, bytes]) -> Generator[None]:
 def read_bytes(path: Path, root: Path) -> bytes:
     """Return the content of a file inside `root`. Raises Unreadable."""
     check_inside(path, root)
-    held = _UNSAVED.get()
+    label, held = label_of(path, root), _UNSAVED.get()
     content = held.get(path.resolve()) if held else None
-    return _bounded(_read_file(path, root) if content is None else content, path, root)
-
-
-def _read_file(path: Path, root: Path) -> bytes:
-    """Return the file's bytes, one more than the largest file has at most."""
-    try:
-        # Not the path but what is opened counts: a link or a pipe may have taken the file's place meanwhile.
-        descriptor = os.open(path.resolve(strict=True), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            _check_opened(descriptor, path, root)
-            return file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise Unreadable(f"'{label_of(path, root)}' cannot be read: {error.strerror}") from error
-
-
-def _bounded(content: bytes, path: Path, root: Path) -> bytes:
+    if content is None:
+        try:
+            # Not the path but what is opened counts: a link or a pipe may have taken the file's place meanwhile.
+            descriptor = os.open(path.resolve(strict=True), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Unreadable(f"'{label}' is not a file")
+                link = Path(f"/proc/self/fd/{descriptor}")
+                if link.is_symlink() and not link.readlink().is_relative_to(root.resolve()):
+                    raise Unreadable(f"'{label}' is a link that leads out of the workshop")
+                content = file.read(MAX_FILE_BYTES + 1)
+        except OSError as error:
+            raise Unreadable(f"'{label}' cannot be read: {error.strerror}") from error
     if len(content) > MAX_FILE_BYTES:
-        raise Unreadable(f"'{label_of(path, root)}' is larger than {MAX_FILE_BYTES} bytes, the most a file may have")
+        raise Unreadable(f"'{label}' is larger than {MAX_FILE_BYTES} bytes, the most a file may have")
     return content
-
-
-def _check_opened(descriptor: int, path: Path, root: Path) -> None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise Unreadable(f"'{label_of(path, root)}' is not a file")
-    link = Path(f"/proc/self/fd/{descriptor}")
-    if link.is_symlink() and not link.readlink().is_relative_to(root.resolve()):
-        raise Unreadable(f"'{label_of(path, root)}' is a link that leads out of the workshop")
 
 
 def decode(content: bytes, label: str) -> str:
@@ -158,7 +145,7 @@ def find_file(name: str, folders: Sequence[Path], root: Path) -> Path:
         try:
             is_there = path.exists() or path.is_symlink()
         except OSError as error:  # its text has the path on this machine
-            raise Unreadable(f"'{name[:_SHOWN_NAME]}' cannot be opened: {error.strerror}") from error
+            raise Unreadable(f"'{name[:80]}' cannot be opened: {error.strerror}") from error
         if is_there:
             check_inside(path, root)
             return path
@@ -240,18 +227,14 @@ _ADVICE: tuple[tuple[str, str], ...] = (
 
 def advice_on(words: str, line: int) -> str | None:
     """Return what to do about a mistake in YAML, whose text goes wrong from a line on; None where nothing is known."""
-    for pattern, advice in _ADVICE:
-        found = re.search(pattern, words)
-        if found:
-            return advice.format(line=line, **found.groupdict())
-    return None
+    known = ((re.search(pattern, words), advice) for pattern, advice in _ADVICE)
+    return next((advice.format(line=line, **found.groupdict()) for found, advice in known if found), None)
 
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 MAX_VALUES = 20_000
-"""Values in a document. Aliases make a short text describe a huge value; no definition written by hand comes near this.
-"""
+"""Values in a document. Aliases make a short text describe a huge value; files written by hand have far fewer."""
 MAX_DEPTH = 100
 _YAML = "tag:yaml.org,2002:"
 _MERGE = _YAML + "merge"
@@ -283,9 +266,7 @@ class Document:
 
 
 class _Unbuildable(Exception):
-    def __init__(self, message: str, node: yaml.Node) -> None:
-        super().__init__(message)
-        self.line = _line(node)
+    """Document that is given up: its problem, without the file, and the line."""
 
 
 def parse_yaml(text: str, *, file: str) -> tuple[Document, list[Problem]]:
@@ -297,7 +278,7 @@ def parse_yaml(text: str, *, file: str) -> tuple[Document, list[Problem]]:
     except yaml.YAMLError as error:
         return Document(None), [_syntax_problem(error, text, file)]
     except _Unbuildable as error:
-        return Document(None), [Problem(file, error.line, str(error))]
+        return Document(None), [Problem(file, error.args[1], error.args[0])]
     except RecursionError:
         return Document(None), [Problem(file, None, "nested too deeply")]
     return Document(value, builder.lines, builder.text_lines), builder.problems
@@ -317,21 +298,22 @@ class _Builder:
     def build(self, node: yaml.Node, path: KeyPath) -> Any:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise _Unbuildable(f"holds more than {MAX_VALUES} values once its aliases are written out", node)
+            raise _Unbuildable(f"holds more than {MAX_VALUES} values once its aliases are written out", _line(node))
         if len(path) > MAX_DEPTH:
-            raise _Unbuildable(f"nested more than {MAX_DEPTH} levels deep, or an alias refers to itself", node)
+            message = f"nested more than {MAX_DEPTH} levels deep, or an alias refers to itself"
+            raise _Unbuildable(message, _line(node))
         self.lines.setdefault(path, _line(node))
         if isinstance(node, yaml.MappingNode) and node.tag == _YAML + "map":
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _YAML + "seq":
-            return [self.build(item, (*path, place)) for place, item in enumerate(_items(node))]
+            return [self.build(item, (*path, place)) for place, item in enumerate(cast("list[yaml.Node]", node.value))]
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         return self._wrong_tag(node)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for key_node, value_node in _pairs(node):
+        for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             if not isinstance(key_node, yaml.ScalarNode) or not _is_text(key_node):
                 self._report(key_node, "a key must be plain text")
                 continue
@@ -351,31 +333,21 @@ class _Builder:
         self.text_lines[path] = _line(node) + (1 if node.style in ("|", ">") else 0)
         if not _is_text(node):
             return self._report(node, "it contains a character that is not text")
-        if node.tag in _TEXT_TAGS:
-            return str(node.value)
+        # A text of YAML 1.2 may be something else in 1.1: `no`, `12:30`, `1_000`, `0b11`. `01234` is a text, too: YAML
+        # 1.1 reads it as 668, YAML 1.2 as 1234, and people mean a code or a postcode.
+        text = str(node.value)
+        if node.tag in _TEXT_TAGS or text.lower() in _FORMER_BOOLEANS or _FORMER_NUMBER.search(text):
+            return text
+        kind = node.tag.removeprefix(_YAML)
+        if kind not in ("null", "bool", "int", "float"):
+            return self._wrong_tag(node)
         try:
-            return self._plain_value(node)
+            value = getattr(self._scalars, f"construct_yaml_{kind}")(node)
+            if kind == "float" and not math.isfinite(value):
+                raise ValueError(text)
         except (ValueError, KeyError):
-            self._report(node, f"'{str(node.value)[:60]}' is not a valid {_short(node.tag).strip('!')}")
-            return None
-
-    def _plain_value(self, node: yaml.ScalarNode) -> Any:
-        if _is_text_since_1_2(str(node.value)):
-            return str(node.value)
-        match node.tag.removeprefix(_YAML):
-            case "null":
-                return None
-            case "bool":
-                return self._scalars.construct_yaml_bool(node)
-            case "int":
-                return self._scalars.construct_yaml_int(node)
-            case "float":
-                number = float(self._scalars.construct_yaml_float(node))
-                if not math.isfinite(number):
-                    raise ValueError(node.value)
-                return number
-            case _:
-                return self._wrong_tag(node)
+            return self._report(node, f"'{text[:60]}' is not a valid {_short(node.tag).strip('!')}")
+        return value
 
     def _wrong_tag(self, node: yaml.Node) -> None:
         self._report(node, f"the YAML tag '{_short(node.tag)}' is not allowed; write plain values")
@@ -384,25 +356,9 @@ class _Builder:
         self.problems.append(Problem(self._file, _line(node), message))
 
 
-def _pairs(node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
-    return cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
-
-
-def _items(node: yaml.SequenceNode) -> list[yaml.Node]:
-    return cast("list[yaml.Node]", node.value)
-
-
 def _is_text(node: yaml.ScalarNode) -> bool:
     """Return whether the value can be written as UTF-8; an escape such as `\\ud800` makes a text that cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in str(node.value))
-
-
-def _is_text_since_1_2(value: str) -> bool:
-    """Return whether a plain value is a text in YAML 1.2, and something else in 1.1: `no`, `12:30`, `1_000`, `0b11`.
-
-    `01234` is a text, too: YAML 1.1 reads it as 668, YAML 1.2 as 1234, and people mean a code or a postcode.
-    """
-    return value.lower() in _FORMER_BOOLEANS or bool(_FORMER_NUMBER.search(value))
 
 
 def _line(node: yaml.Node) -> int:
@@ -506,54 +462,34 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> tuple[str, str | None
     key, around = str(path[-1]), path[:-1]
     kind = "toolset" if around == ("toolsets",) else "key"
     message = f"unknown {kind} '{key}'" + (f" in '{_dotted(around)}'" if around else "")
-    allowed = _keys_at(model, around)
+    annotation: Any = model
+    for part in around:
+        annotation = _inside(annotation, part)
+    fields = getattr(_model_in(annotation), "model_fields", {}).items()
+    # A field with one value only tells kinds of values apart: people do not write it.
+    allowed = sorted(
+        name for name, one in fields if get_origin(one.annotation) is not Literal or len(get_args(one.annotation)) > 1
+    )
     if not allowed:
         return f"{message}; nothing can be set there", None
     return f"{message}; allowed: {', '.join(allowed)}", did_you_mean(key, allowed)
 
 
-def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """Return the keys that may stand at `path` of a document of this model."""
-    annotation: Any = model
-    for part in path:
-        annotation = _inside(annotation, part)
-    inner = _model_in(annotation)
-    return [] if inner is None else sorted(name for name, field in inner.model_fields.items() if not _is_tag(field))
-
-
-def _is_tag(field: FieldInfo) -> bool:
-    """Return whether a field has one value only, which tells kinds of values apart: people do not write it."""
-    return get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
-
-
 def _inside(annotation: Any, part: str | int) -> Any:
+    """Return the type of what stands at a key or place within a value of this type; None where nothing can."""
     inner = _model_in(annotation)
-    if inner is not None:
-        field = inner.model_fields.get(str(part))
-        return _extra(inner) if field is None else field.annotation
-    return _item(annotation) if isinstance(part, int) else _dict_value(annotation)
-
-
-def _extra(model: type[BaseModel]) -> Any:
-    """Return the type of keys that are names of the author's choice; None for a model without such keys."""
-    if model.model_config.get("extra") != "allow":
-        return None
-    return _dict_value(get_type_hints(model).get("__pydantic_extra__"))
-
-
-def _dict_value(annotation: Any) -> Any:
-    return next((get_args(option)[1] for option in _options(annotation) if get_origin(option) is dict), None)
-
-
-def _item(annotation: Any) -> Any:
-    return next((get_args(option)[0] for option in _options(annotation) if get_origin(option) in (tuple, list)), None)
+    if inner is not None and str(part) in inner.model_fields:
+        return inner.model_fields[str(part)].annotation
+    if inner is not None:  # a name of the author's choice
+        is_open = inner.model_config.get("extra") == "allow"
+        annotation = get_type_hints(inner).get("__pydantic_extra__") if is_open else None
+    kinds, place = ((tuple, list), 0) if isinstance(part, int) and inner is None else ((dict,), 1)
+    return next((get_args(one)[place] for one in _options(annotation) if get_origin(one) in kinds), None)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    for option in _options(annotation):
-        if isinstance(option, type) and issubclass(option, BaseModel):
-            return option
-    return None
+    kinds = (one for one in _options(annotation) if isinstance(one, type))
+    return next((one for one in kinds if issubclass(one, BaseModel)), None)
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:
@@ -565,11 +501,7 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "empty"
-    if isinstance(value, dict):
-        return "keys and values"
-    if isinstance(value, list):
-        return "a list"
+    if value is None or isinstance(value, dict | list):
+        return {"dict": "keys and values", "list": "a list"}.get(type(cast("Any", value)).__name__, "empty")
     text = "true" if value is True else "false" if value is False else str(value)
     return f"'{text[:60]}'"
