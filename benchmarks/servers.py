@@ -14,7 +14,7 @@ from temporalio.client import Client
 from benchmarks.contenders.contender import POLL_SECONDS
 from benchmarks.processes import NotMeasured, Service, free_port, spawn
 from llm_do_temporal.client.connections import Connection, connect
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from llm_do_temporal.errors import ConnectionFailed
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import ClusterError

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from llm_do_temporal.cli.options import Location
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.open_questions import QuestionGroup
-    from llm_do_temporal.client.views.inbox import InboxEntry
+    from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup
 
 SHOWN_ROWS = 10
 """Questions of each group in a list of groups, unless somebody wants more."""

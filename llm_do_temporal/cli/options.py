@@ -122,7 +122,7 @@ class Several:
 def read_json(text: str, option: str) -> Any:
     """Return the value of an option given as JSON or as @FILE. Raises UsageError, which names the option."""
     # Imported here: most commands read no file.
-    from llm_do_temporal.client.given_texts import read_given
+    from llm_do_temporal.client.batches import read_given
     from llm_do_temporal.messages.base import read_json as read_value
 
     source, what = text, f"the value of {option}"

@@ -13,7 +13,7 @@ from llm_do_temporal.cli.text import value_line, visible_line
 if TYPE_CHECKING:
     from llm_do_temporal.client.decisions import OfferedKind
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.client.views.inbox import LockedRun
+    from llm_do_temporal.client.open_questions import LockedRun
 
 _GAP = "  "
 TASK_CHARS = 32

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         read_kinds,
     )
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
+    from llm_do_temporal.client.open_questions import InboxContents, InboxEntry, LockedRun, OpenQuestions
     from llm_do_temporal.client.views.run_list import RunSummary
     from llm_do_temporal.client.views.run_view import Node, RunView
 
@@ -50,13 +50,13 @@ _HOMES = {
     "Connection": "llm_do_temporal.client.connections",
     "Fate": "llm_do_temporal.client.decisions",
     "FrozenQuestion": "llm_do_temporal.client.decisions",
-    "InboxContents": "llm_do_temporal.client.views.inbox",
-    "InboxEntry": "llm_do_temporal.client.views.inbox",
+    "InboxContents": "llm_do_temporal.client.open_questions",
+    "InboxEntry": "llm_do_temporal.client.open_questions",
     "LlmDoClient": "llm_do_temporal.client.client",
-    "LockedRun": "llm_do_temporal.client.views.inbox",
+    "LockedRun": "llm_do_temporal.client.open_questions",
     "Node": "llm_do_temporal.client.views.run_view",
     "OfferedKind": "llm_do_temporal.client.decisions",
-    "OpenQuestions": "llm_do_temporal.client.views.inbox",
+    "OpenQuestions": "llm_do_temporal.client.open_questions",
     "Question": "llm_do_temporal.client.history.questions",
     "QuestionOutcome": "llm_do_temporal.client.decisions",
     "RunSummary": "llm_do_temporal.client.views.run_list",

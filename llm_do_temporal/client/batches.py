@@ -1,4 +1,4 @@
-"""Items of a batch: files, lines, or the items that another run has not completed.
+"""Items of a batch: files, lines, or the items that another run has not completed; and texts that people give in files.
 
 The paths of files that a batch was started with are remembered beside the workshop, in `.llm-do/batches/`, for those
 who try again. They stay on this machine: what a server told could name any file here.
@@ -10,26 +10,74 @@ import glob
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.server import state_folder
-from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain, read_message
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.runs import Batch, BatchItem, StartRunInput, item_path, lines_of
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
-from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.attachments import Attachment, real_type
+from llm_do_temporal.policy.files.encodings import NotText, given_text
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.kinds.kind import is_hidden
 from llm_do_temporal.sandbox.listing import folders_in_words
 from llm_do_temporal.storage.private_files import make_private, write_private
+from llm_do_temporal.storage.snapshots import bytes_of
+
+_TEXT = "text/plain"
+
+
+def read_given(path: Path, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
+    """Return the text of a file, with plain newlines. Raises UsageError, in which `what` names the file.
+
+    A pipe without a name, like that of `<(command)`, is read to its end.
+    """
+    try:
+        if Path(os.path.realpath(path)).is_fifo():
+            raise UsageError(
+                f"{what} is a named pipe, and nobody may ever write to it",
+                next_step="Name a file, or give what the pipe holds as <(cat PIPE).",
+            )
+        # A read of some files of the kernel waits for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            os.set_blocking(descriptor, not stat.S_ISREG(os.fstat(descriptor).st_mode))
+            return read_stream(file, what, most=most)
+    except OSError as error:
+        raise UsageError(
+            f"{what} cannot be read: {error.strerror}", next_step="Name a file that you can read."
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"{what} cannot be read: its name holds a NUL character") from error
+
+
+def read_stream(file: BinaryIO, what: str, *, most: int = MAX_VALUE_BYTES) -> str:
+    """Return the text of an open file or pipe, with plain newlines. Raises UsageError, and OSError."""
+    data = bytes_of(file.read(most + 1))
+    if len(data) > most:
+        raise UsageError(f"{what} has more than {most} bytes", next_step="Give long text as a file: -a FILE.")
+    try:
+        text = given_text(data)
+    except NotText as error:
+        real = real_type(data, _TEXT)
+        if real != _TEXT:
+            raise UsageError(
+                f"{what} cannot be read: it is no text, its content is {real}",
+                next_step="Save it as text in UTF-8 in the program that it is of.",
+            ) from error
+        raise UsageError(f"{what} cannot be read: {error}", next_step=error.next_step) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
 
 Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
 """Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""

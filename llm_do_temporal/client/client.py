@@ -31,9 +31,8 @@ from llm_do_temporal.client.connections import ended_with, refuses_attributes, s
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import Question, read_desk
-from llm_do_temporal.client.open_questions import read_open_questions
+from llm_do_temporal.client.open_questions import InboxContents, InboxReader, OpenQuestions, read_open_questions
 from llm_do_temporal.client.views.follower import Follower, Tap, ordered_events
-from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
 from llm_do_temporal.client.views.run_list import RunSummary, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.server_list import RunListing, asked_in_all, read_memo

@@ -1,28 +1,318 @@
-"""Questions that wait in all runs: whole, or in groups of equal ones, from one listing of the server.
+"""Questions that wait for people in all open runs: the inbox, whole questions, or groups of equal ones.
 
-A question that the list has no room for is read from the history of its run when a whole group is wanted, so that all
-of a group is all.
+All come from one listing of the server. A question that the list has no room for is read from the history of its run
+when a whole group is wanted, so that all of a group is all. A run whose memo is encrypted with a key that is missing
+here is listed as locked, and does not hide the others. The server lists the newest runs first, but counts quickly: of
+very many, the time is searched by counting up to which some hundred of the oldest began.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from llm_do_temporal.client.connections import translated
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.connections import refuses_attributes, translated
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import FEWEST_RUNS, InboxEntry, LockedRun, OpenQuestions
-from llm_do_temporal.client.views.server_list import read_listing
+from llm_do_temporal.client.views.server_list import (
+    ANSWERED_RUNS,
+    KnownMemos,
+    RunListing,
+    asked_in_all,
+    every_part,
+    read_listing,
+    stamp,
+    started_at,
+)
+from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.extension import QuestionView, view_of_tool
+from llm_do_temporal.messages.approvals import RequestApprovalInput
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
+from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.policy.groups import CallGroup
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
+
+
+MOST_RUNS = 300
+"""Most runs in such a list: more questions than people answer before they look again."""
+FEWEST_RUNS = MOST_RUNS // 4
+"""Fewest runs in such a list, where there are more."""
+Count: TypeAlias = Callable[[datetime], Awaitable[int]]
+"""Counts the runs that wait and began after a time that the list begins with, and up to the given one."""
+_SPANS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=30), timedelta(days=10_000))
+_SKEW = timedelta(days=1)
+_MOMENT = timedelta(milliseconds=1)
+"""Runs that began so close to one another are not told apart."""
+_OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
+_WAITING = f"{_OPEN} AND ({PENDING_ATTRIBUTE} > 0 OR {PENDING_ATTRIBUTE} IS NULL)"
+"""A run has no such attribute if it was loaded before the namespace knew it; its memo tells."""
+
+
+class _End(NamedTuple):
+    """Time with which a list ends, and whether more runs than wanted began in the moment before it."""
+
+    until: datetime
+    is_crowded: bool
+
+
+class OldestRuns:
+    """The oldest waiting runs. Remembers from one reading to the next up to when they began."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, _End] = {}
+        """The end of the list of at most so many runs."""
+        self._turn = asyncio.Lock()
+
+    async def find(self, count: Count, now: datetime, *, most: int, after: datetime | None = None) -> datetime:
+        """Return a time up to which at most so many runs began, and a quarter of that at least.
+
+        Where more began at one moment, the time is the end of that moment. There are more than `most` in all. The count
+        is of those that began after the time `after`; None: of all.
+        """
+        wanted = range(max(most // 4, 1), most + 1)
+        async with self._turn:
+            end = self._ends.get(most)
+            if end is not None and (after is None or end.until > after):
+                found = await count(end.until)
+                if found in wanted or (end.is_crowded and found >= wanted.stop):
+                    return end.until
+            self._ends[most] = await _search(count, now, after, wanted)
+            return self._ends[most].until
+
+
+async def _search(count: Count, now: datetime, after: datetime | None, wanted: range) -> _End:
+    # The clock of the server is not the one here.
+    late, early = now + _SKEW, now
+    for span in _SPANS:
+        early = now - span
+        if after is not None and early <= after:
+            early = after
+            break
+        found = await count(early)
+        if found in wanted:
+            return _End(early, is_crowded=False)
+        if found < wanted.start:
+            break
+        late = early
+    while late - early > _MOMENT:
+        middle = early + (late - early) / 2
+        found = await count(middle)
+        if found in wanted:
+            return _End(middle, is_crowded=False)
+        if found < wanted.start:
+            early = middle
+        else:
+            late = middle
+    return _End(late, is_crowded=True)
+
+
+@dataclass(frozen=True)
+class InboxEntry:
+    """Question that waits for a person, as the memo of its run tells it."""
+
+    run: str
+    run_worker: str
+    """The run's entry worker."""
+    started_by: str
+    id: str
+    worker: str
+    """The worker that asks."""
+    path: str
+    tool: str
+    summary: str
+    """Summary of the call, in one line."""
+    asked_at: datetime
+    deadline: datetime | None
+    """Time at which the question is decided without a person; None: never."""
+    votes: int
+    """Number of people who have agreed so far, of `quorum`."""
+    quorum: int
+    approvers: tuple[str, ...]
+    """People who may decide; empty for everybody."""
+    task: str = ""
+    """Words for what the run, or the item of a batch, is about, see `StartRunInput.task`; empty where nothing tells."""
+    digest: str = ""
+    """Digest of the question; empty if it has none."""
+    group: CallGroup | None = None
+    """Group of questions that can be decided together; None for a question at a limit."""
+    item: str = ""
+    """Name of the batch's item that is worked on; empty in any other run."""
+
+    @classmethod
+    def of(cls, asked: PendingApprovalMemo | RequestApprovalInput, **more: Any) -> InboxEntry:
+        """Return the entry of a question: its own facts are those of `asked`, all others are in `more`."""
+        kind, names = type(asked), [one.name for one in fields(cls)]
+        own = [name for name in names if name in kind.model_fields or hasattr(kind, name)]
+        return cls(**{name: getattr(asked, name) for name in own} | more)
+
+    @property
+    def view(self) -> QuestionView | None:
+        """View of it, where a capability asks it: it is answered by itself. None for any other question."""
+        return view_of_tool(self.tool)
+
+
+@dataclass(frozen=True)
+class LockedRun:
+    """An open run that waits for a person, or may, and cannot be read here: the key it is encrypted with is missing."""
+
+    run: str
+    worker: str
+    """Name of the entry worker; empty where nothing tells."""
+    waiting: int | None
+    """Number of questions that wait; None where nothing tells."""
+    started_at: datetime
+    missing_key: str
+    """Id of the missing key."""
+
+    @classmethod
+    def of(cls, info: WorkflowExecutionInfo, listed: RunListing) -> LockedRun:
+        """Return the facts that are known of the run without its key."""
+        run, began = info.execution.workflow_id, started_at(info, listed)
+        return cls(run, listed.begun.worker, listed.waiting, began, listed.missing_key)
+
+
+@dataclass(frozen=True)
+class InboxContents:
+    """Questions that wait in all open runs."""
+
+    entries: list[InboxEntry]
+    """Questions, oldest first; of each run those that its memo has room for."""
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    further: int = 0
+    """Number of other runs that wait for people, or may, and were not read."""
+    crowded: dict[str, int] = field(default_factory=dict[str, int])
+    """Runs that ask more than their memo has room for, each with the number of questions that are left out."""
+
+
+@dataclass(frozen=True)
+class OpenQuestions:
+    """Questions that wait for people, as the histories of their runs tell them."""
+
+    questions: list[Question]
+    """Questions, oldest first."""
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    further_questions: int
+    """Number of questions that were left out, as far as the runs that were looked at tell."""
+    further_runs: int
+    """Number of other runs that wait for people, or may, and were not looked at."""
+
+
+class InboxReader:
+    """Reads the inbox. Remembers what it has read, so that the next reading is quick."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known = KnownMemos()
+        self._oldest = OldestRuns()
+
+    async def read(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
+        """Return the questions that wait in all open runs, or in one. Raises RPCError.
+
+        Where more than MOST_RUNS are open, only the questions of the oldest, unless the `whole` is wanted. A run
+        that was continued counts from then.
+        """
+        if run is not None:
+            return (await self._everything(f"{_OPEN} AND WorkflowId = '{quoted(run)}'")).contents()
+        if (await self._client.count_workflows(_OPEN)).count <= MOST_RUNS:
+            reading = await self._everything(_OPEN)
+        else:
+            try:
+                waiting = await self._count(None, None)
+            except RPCError as error:
+                if not refuses_attributes(error):
+                    raise
+                reading = await self._everything(_OPEN)
+            else:
+                reading = await (self._everything(_WAITING) if whole else self._oldest_of(waiting))
+        self._known.keep(reading.taken)
+        return reading.contents()
+
+    async def _everything(self, query: str) -> _Reading:
+        reading = _Reading()
+        async for part in every_part(self._client, query):
+            for info in part.found:
+                reading.take(info, await self._known.read(info, self._client.data_converter))
+        return reading
+
+    async def _oldest_of(self, waiting: int) -> _Reading:
+        """Read the oldest of so many runs, up to MOST_RUNS that ask something that can be read here.
+
+        Runs that cannot be read here, or ask nothing, hide no younger ones: while FEWEST_RUNS have not been found, the
+        list goes on, each time by twice as many.
+        """
+        reading, most, after = _Reading(), MOST_RUNS, None
+        while reading.asking < FEWEST_RUNS:
+            until = None
+            if waiting - len(reading.taken) > most:
+                count = partial(self._count, after)
+                until = await self._oldest.find(count, datetime.now(UTC), most=most, after=after)
+            parts = every_part(self._client, _waiting(after, until), first=min(most, ANSWERED_RUNS))
+            for info in reversed([info async for part in parts for info in part.found]):
+                if reading.asking == MOST_RUNS:
+                    break
+                reading.take(info, await self._known.read(info, self._client.data_converter))
+            if until is None:
+                break
+            most, after = 2 * most, until
+        reading.further = max(waiting - len(reading.taken), 0)
+        return reading
+
+    async def _count(self, after: datetime | None, until: datetime | None) -> int:
+        return (await self._client.count_workflows(_waiting(after, until))).count
+
+
+class _Reading:
+    """Inbox as it is being read."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        """Executions that were looked at."""
+        self.asking = 0
+        """Number of runs with a question that can be read."""
+        self.further = 0
+        self._crowded: dict[str, int] = {}
+        self._entries: list[InboxEntry] = []
+        self._locked: list[LockedRun] = []
+
+    def take(self, info: WorkflowExecutionInfo, listed: RunListing) -> None:
+        """Add what a run asks."""
+        run = info.execution.workflow_id
+        self.taken.add(info.execution.run_id)
+        self.asking += bool(listed.pending)
+        if listed.missing_key and listed.waiting != 0:
+            self._locked.append(LockedRun.of(info, listed))
+        begun = listed.begun
+        facts = {"run": run, "run_worker": begun.worker, "started_by": begun.started_by}
+        self._entries += [InboxEntry.of(one, task=one.task or begun.task, **facts) for one in listed.pending]
+        left_out = asked_in_all(info, listed) - len(listed.pending)
+        if listed.pending and left_out > 0:
+            self._crowded[run] = left_out
+
+    def contents(self) -> InboxContents:
+        """Return the questions, the oldest first."""
+        entries = sorted(self._entries, key=lambda one: one.asked_at)
+        return InboxContents(entries, self._locked, self.further, self._crowded)
+
+
+def _waiting(after: datetime | None, until: datetime | None) -> str:
+    """Return the query of the runs that wait and began after one time, and up to another, in UTC; None: no bound."""
+    bounds = ((">", after), ("<=", until))
+    return _WAITING + "".join(f" AND StartTime {sign} '{stamp(time)}'" for sign, time in bounds if time is not None)
+
 
 _AT_ONCE = 16
 """Histories read side by side."""

@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from temporalio import activity, workflow
 
 from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult, loop_is_running
+from llm_do_temporal.client.batches import read_given
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connections import Connection, names_server, translated
 from llm_do_temporal.client.embedded.single_file import check_single_file, is_worker_file, name_in, single_file_workshop
-from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.session import open_session
 from llm_do_temporal.client.start import StartRequest, check_request_size, load_local_worker, template_path

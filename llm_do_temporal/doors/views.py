@@ -10,8 +10,7 @@ from pydantic import AwareDatetime, Field
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.connections import is_missing, translated
-from llm_do_temporal.client.views.items import Item
-from llm_do_temporal.client.views.run_view import Node
+from llm_do_temporal.client.views.run_view import Item, Node
 from llm_do_temporal.client.views.transcripts import Entry, read_newest, read_page
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService

@@ -30,8 +30,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from llm_do_temporal.client.batches import read_given
 from llm_do_temporal.client.embedded.server import state_folder
-from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.base import Strict

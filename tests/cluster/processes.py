@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from llm_do_temporal.client.embedded.processes import die_with_parent
+from llm_do_temporal.client.embedded.host import die_with_parent
 from llm_do_temporal.client.embedded.server import accepts, port_is_free
 from tests.cluster.errors import ClusterError
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from llm_do_temporal.client.embedded.server import accepts
 from tests.cluster.binaries import Module
 from tests.cluster.composition import Composition

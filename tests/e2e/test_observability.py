@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.desk import Desk, use_provider
 from tests.support.providers.answers import Answer, Call, Text, ToolCalls, Usage, tool_call

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.views import inbox
+from llm_do_temporal.client import open_questions
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.testing import Call, call, scripted
 from tests.support.runs.delegation import delegation_to, tool_results
@@ -202,8 +202,8 @@ async def listed(place: Place, run: str) -> None:
 async def test_of_more_runs_than_are_read_at_once_the_inbox_has_the_oldest(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "MOST_RUNS", 1)
-    monkeypatch.setattr(inbox, "FEWEST_RUNS", 1)
+    monkeypatch.setattr(open_questions, "MOST_RUNS", 1)
+    monkeypatch.setattr(open_questions, "FEWEST_RUNS", 1)
     older, _ = await start_parked(place, write_call(), "Done.")
     newer, _ = await start_parked(place, write_call(), "Done.")
     for run in (older, newer):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded import processes
-from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.client.embedded import host
+from llm_do_temporal.client.embedded.host import await_server, server_command, spawn
 from llm_do_temporal.errors import ConnectionFailed
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import held_port
@@ -17,7 +17,7 @@ from tests.support.ports import held_port
 async def test_a_server_of_somebody_else_at_the_same_address_is_not_taken_for_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_START_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(host, "_START_SECONDS", PATIENCE_SECONDS)
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"
     with held_port() as port:
         address = f"127.0.0.1:{port}"

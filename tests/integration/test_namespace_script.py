@@ -12,7 +12,7 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from tests.support.deploy.programs import ROOT

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded.host import has_open_work
-from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.client.embedded.host import await_server, has_open_work, server_command, spawn
 from llm_do_temporal.extension import run_starters
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from tests.support.patience import PATIENCE_SECONDS

@@ -31,7 +31,7 @@ from temporalio.worker import ResourceBasedTunerConfig
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connections import Connection
-from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
+from llm_do_temporal.client.embedded.host import SERVER_OPTIONS
 from llm_do_temporal.client.views import pending_work
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import StartRunInput

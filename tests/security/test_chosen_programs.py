@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.sandbox import bubblewrap, programs
 from llm_do_temporal.sandbox.bubblewrap import choose_bwrap

@@ -8,9 +8,8 @@ import pytest
 
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.text import visible_line
-from llm_do_temporal.client.open_questions import alone, grouped
+from llm_do_temporal.client.open_questions import InboxEntry, alone, grouped
 from llm_do_temporal.client.question_document import entry_title
-from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name, shown_value
 from llm_do_temporal.ui.content import renderer

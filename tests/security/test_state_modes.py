@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded.host import Host, HostSettings
-from llm_do_temporal.client.embedded.processes import spawn
+from llm_do_temporal.client.embedded.host import Host, HostSettings, spawn
 from llm_do_temporal.client.embedded.server import HostInfo, embedded_server, locked, state_folder, write_host_info
 from llm_do_temporal.client.embedded.single_file import single_file_workshop
 from llm_do_temporal.errors import UsageError

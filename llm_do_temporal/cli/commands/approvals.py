@@ -19,7 +19,7 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.client.views.inbox import OpenQuestions
+    from llm_do_temporal.client.open_questions import OpenQuestions
     from llm_do_temporal.messages.approvals import Approval, DecisionKind
 
 
@@ -91,7 +91,7 @@ async def approvals(
 
 async def _asked(client: LlmDoClient, run: str | None, limit: int | None, most: int | None) -> OpenQuestions:
     """Return at most `limit` questions of a run, or at most so many of all runs; None for no limit."""
-    from llm_do_temporal.client.views.inbox import OpenQuestions
+    from llm_do_temporal.client.open_questions import OpenQuestions
 
     if run is None:
         return await client.all_approvals(limit=most)

@@ -255,7 +255,7 @@ async def cancel(
 
 
 def _status(run: RunSummary) -> str:
-    from llm_do_temporal.client.views.items import with_counts
+    from llm_do_temporal.client.views.run_view import with_counts
 
     if run.missing_key:
         return f"{run.status}, key '{run.missing_key}' is missing"

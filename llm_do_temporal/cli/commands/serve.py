@@ -126,7 +126,7 @@ async def migrate_check(
         Print a JSON object.
     """
     from llm_do_temporal.cli.session import undisturbed
-    from llm_do_temporal.client.embedded.processes import die_with_parent
+    from llm_do_temporal.client.embedded.host import die_with_parent
 
     async with undisturbed(location) as (workshop, embedded):
         given = {"--workshop": workshop, "--embedded": embedded, "--task-queue": task_queue}

@@ -342,6 +342,6 @@ def read_prompt(prompt: str | None) -> str:
     if prompt != STDIN:
         return prompt or ""
     # Imported here: most commands read no file.
-    from llm_do_temporal.client.given_texts import read_stream
+    from llm_do_temporal.client.batches import read_stream
 
     return read_stream(sys.stdin.buffer, "the prompt on stdin")

@@ -25,8 +25,7 @@ async def show_question(location: Location, run: str | None, approval: str | Non
     from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
     from llm_do_temporal.cli.terminal.question import joined, question_lines
-    from llm_do_temporal.client.question_background import read_background
-    from llm_do_temporal.client.question_document import document_of
+    from llm_do_temporal.client.question_document import document_of, read_background
 
     if run is None or approval is None:
         raise UsageError("name the run of the approval, too: `approvals RUN a3`")

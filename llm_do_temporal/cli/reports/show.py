@@ -27,10 +27,9 @@ from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.record.facts import RunFacts, Story, TakenBack
 from llm_do_temporal.client.views.follower import Follower
-from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_list import RunSummary
-from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
+from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent, with_counts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.redaction.configured_keys import remove_keys

@@ -30,8 +30,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, OfferedKind, read_kinds, seconds_until
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.open_questions import QuestionGroup, read_group
-from llm_do_temporal.client.question_background import read_background
-from llm_do_temporal.client.question_document import QuestionDocument, changed_arguments, document_of
+from llm_do_temporal.client.question_document import QuestionDocument, changed_arguments, document_of, read_background
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.login import login_name

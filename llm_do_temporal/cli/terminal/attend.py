@@ -35,9 +35,16 @@ from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.embedded.server import host_failure, running_host
 from llm_do_temporal.client.views.follower import EventSequence, Follower
-from llm_do_temporal.client.views.items import COLUMNS, failed_items, item_rows, progress_of, with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
-from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.client.views.run_view import (
+    COLUMNS,
+    RunView,
+    ViewEvent,
+    failed_items,
+    item_rows,
+    progress_of,
+    with_counts,
+)
 from llm_do_temporal.errors import ConnectionFailed, ItemsFailed, LlmDoError, UsageError
 from llm_do_temporal.extension import view_of
 

@@ -26,7 +26,7 @@ from llm_do_temporal.cli.terminal.prompts import Interrupt, KeyReader, leaving_o
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
+from llm_do_temporal.client.open_questions import InboxEntry, LockedRun
 from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
 

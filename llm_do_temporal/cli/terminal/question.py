@@ -19,8 +19,7 @@ from rich.text import Text
 
 from llm_do_temporal.cli.tables import ago
 from llm_do_temporal.cli.text import value_line, visible_block, visible_line, visible_source
-from llm_do_temporal.client.question_background import Background, Precedents
-from llm_do_temporal.client.question_document import CallPart, QuestionDocument, answer_words
+from llm_do_temporal.client.question_document import Background, CallPart, Precedents, QuestionDocument, answer_words
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.redaction.configured_keys import remove_keys
 

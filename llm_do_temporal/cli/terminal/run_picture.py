@@ -18,8 +18,7 @@ from rich.text import Text
 
 from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.text import visible_line
-from llm_do_temporal.client.views.items import progress_of, with_counts
-from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.client.views.run_view import Node, RunView, progress_of, with_counts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import LiveText
 

@@ -27,8 +27,8 @@ from llm_do_temporal.client.history.events import (
     read_start,
 )
 from llm_do_temporal.client.history.questions import news_at_desk
-from llm_do_temporal.client.views.items import results_of
 from llm_do_temporal.client.views.run_list import RunSummary
+from llm_do_temporal.client.views.run_view import results_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extension import commit_activities
 from llm_do_temporal.messages.activities import (

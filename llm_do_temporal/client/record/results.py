@@ -33,7 +33,7 @@ from llm_do_temporal.client.history.invocations import Lacks
 from llm_do_temporal.client.history.questions import ignored_signal
 from llm_do_temporal.client.record.facts import FileReader, RunFacts, WrittenFile, facts_at_start, last_written
 from llm_do_temporal.client.traces import Tracer
-from llm_do_temporal.client.views.items import Item, results_of
+from llm_do_temporal.client.views.run_view import Item, results_of
 from llm_do_temporal.client.views.tree import AT_ONCE, Branch
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import ENTRY_PATH

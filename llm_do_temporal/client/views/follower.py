@@ -21,8 +21,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.history.events import ENDS, decode_json, read_chain
-from llm_do_temporal.client.views.items import items_of, results_of
-from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event
+from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event, items_of, results_of
 from llm_do_temporal.client.views.server_list import pending_from_memo
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.base import PENDING_MEMO

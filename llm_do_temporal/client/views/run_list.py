@@ -22,7 +22,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connections import is_missing, translated
-from llm_do_temporal.client.views.items import with_counts
+from llm_do_temporal.client.views.run_view import with_counts
 from llm_do_temporal.client.views.server_list import (
     ANSWERED_RUNS,
     NEWEST_EXECUTION,

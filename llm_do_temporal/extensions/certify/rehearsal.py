@@ -26,7 +26,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
+from llm_do_temporal.client.embedded.host import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.questions import Question

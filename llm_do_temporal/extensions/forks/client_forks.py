@@ -16,8 +16,8 @@ import yaml
 from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.batches import read_given
 from llm_do_temporal.client.connections import translated
-from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter

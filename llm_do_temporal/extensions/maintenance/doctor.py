@@ -26,7 +26,7 @@ from llm_do_temporal.client.connections import (
     no_poller_message,
     recent_pollers,
 )
-from llm_do_temporal.client.embedded.processes import search_temporal
+from llm_do_temporal.client.embedded.host import search_temporal
 from llm_do_temporal.client.embedded.server import logins_in_words, other_logins, running_host, state_folder
 from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions.check import check_workshop

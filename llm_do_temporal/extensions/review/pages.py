@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import Question
-from llm_do_temporal.client.question_background import Precedents, read_background
+from llm_do_temporal.client.question_document import Precedents, read_background
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.extensions.review.client import (
     Preview,

@@ -27,8 +27,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
+from llm_do_temporal.client.batches import read_given
 from llm_do_temporal.client.connections import is_missing, translated
-from llm_do_temporal.client.given_texts import read_given
 from llm_do_temporal.client.history.events import as_object, first_object, read_chain
 from llm_do_temporal.client.history.invocations import Beginnings
 from llm_do_temporal.client.history.questions import Question, read_desk

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import Question
-from llm_do_temporal.client.question_background import precedents_of, read_background
+from llm_do_temporal.client.question_document import precedents_of, read_background
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.extension import view_of

@@ -16,9 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import FrozenQuestion, LlmDoClient, Question
-from llm_do_temporal.client.open_questions import alone, grouped
+from llm_do_temporal.client.open_questions import InboxContents, InboxEntry, alone, grouped
 from llm_do_temporal.client.question_document import entry_title
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.redaction.hidden_characters import made_visible

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.host import temporal_binary
 from tests.cluster.faults.clerk import Clerks
 from tests.cluster.faults.stack import SERVICES, FaultStack
 from tests.compose.stack import eventually

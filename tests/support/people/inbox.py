@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from llm_do_temporal.client import InboxEntry, Question
-from llm_do_temporal.client.views.inbox import InboxContents, LockedRun
+from llm_do_temporal.client.open_questions import InboxContents, LockedRun
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import psutil
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.client.embedded.host import await_server, server_command, spawn
 from llm_do_temporal.client.embedded.server import unlikely_address
 from tests.support.ports import unused_port
 

@@ -14,7 +14,7 @@ import pytest
 from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import OpenQuestions
+from llm_do_temporal.client.open_questions import OpenQuestions
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.run_filter import RunFilter
 

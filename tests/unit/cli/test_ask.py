@@ -16,7 +16,7 @@ from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.question_background import Background, precedents_of
+from llm_do_temporal.client.question_document import Background, precedents_of
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 from llm_do_temporal.messages.runs import RunMemo
 

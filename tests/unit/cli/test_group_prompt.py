@@ -17,8 +17,7 @@ from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.open_questions import QuestionGroup
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import Decision, RequestApprovalInput
 from llm_do_temporal.policy.groups import CallGroup

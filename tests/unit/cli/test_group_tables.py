@@ -18,8 +18,7 @@ from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.options import Several
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.open_questions import grouped
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
+from llm_do_temporal.client.open_questions import InboxContents, InboxEntry, grouped
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.groups import CallGroup

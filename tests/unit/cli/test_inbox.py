@@ -10,7 +10,7 @@ from rich.console import Console
 from llm_do_temporal.cli.terminal.inbox import Inbox, Selection, render_inbox
 from llm_do_temporal.cli.terminal.prompts import Interrupt, parse_keys
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
+from llm_do_temporal.client.open_questions import InboxContents, InboxEntry, LockedRun
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -16,10 +16,9 @@ from rich.console import Console
 from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals
 from llm_do_temporal.cli.terminal.question import background_lines, fit_question, joined, question_lines, question_text
-from llm_do_temporal.client import question_background
+from llm_do_temporal.client import question_document
 from llm_do_temporal.client.client import Question
-from llm_do_temporal.client.question_background import Background, Words, precedents_of
-from llm_do_temporal.client.question_document import document_of
+from llm_do_temporal.client.question_document import Background, Words, document_of, precedents_of
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.runs import RunMemo
@@ -326,7 +325,7 @@ def known(monkeypatch: pytest.MonkeyPatch, pending: Question) -> Sequence[Questi
         return Background(begun, Words("I sorted it.", 0, 1), precedents_of(question, known))
 
     monkeypatch.setattr(session, "opened", opened)
-    monkeypatch.setattr(question_background, "read_background", background)
+    monkeypatch.setattr(question_document, "read_background", background)
     return known
 
 

@@ -18,8 +18,7 @@ from llm_do_temporal.cli.output import counts_json
 from llm_do_temporal.cli.terminal.attend import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
 from llm_do_temporal.cli.terminal.run_picture import totals_line
 from llm_do_temporal.client.views.follower import Follower
-from llm_do_temporal.client.views.items import MOST_ROWS, Item, counts_of, progress_of, with_counts
-from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.client.views.run_view import MOST_ROWS, Item, Node, RunView, counts_of, progress_of, with_counts
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import (

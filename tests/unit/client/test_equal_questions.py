@@ -12,8 +12,7 @@ from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.open_questions import grouped, read_group, read_groups, read_run
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
+from llm_do_temporal.client.open_questions import InboxContents, InboxEntry, grouped, read_group, read_groups, read_run
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.cli.options import read_json
-from llm_do_temporal.client.batches import items_of_lines
-from llm_do_temporal.client.given_texts import read_given
+from llm_do_temporal.client.batches import items_of_lines, read_given
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.access import read_token_file
 

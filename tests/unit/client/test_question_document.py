@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client import Question
-from llm_do_temporal.client.question_background import MOST_SHOWN, place_of, precedents_of
-from llm_do_temporal.client.question_document import TITLE_CHARS, group_title, request_title, tells_more
+from llm_do_temporal.client.question_document import (
+    MOST_SHOWN,
+    TITLE_CHARS,
+    group_title,
+    place_of,
+    precedents_of,
+    request_title,
+    tells_more,
+)
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.question_parts import LONG_CHARS, difference, parts_of, shown_parts

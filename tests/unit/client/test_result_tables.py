@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.record.results import MOST_COLUMNS, ResultRow, ShownResult, csv_text
-from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.client.views.run_view import Item
 
 
 def rows_of(text: str) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from temporalio.api.enums.v1 import WorkflowExecutionStatus
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import FEWEST_RUNS, MOST_RUNS, OldestRuns
+from llm_do_temporal.client.open_questions import FEWEST_RUNS, MOST_RUNS, OldestRuns
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_MEMO

@@ -19,7 +19,7 @@ import yaml
 from starlette.routing import Route
 from temporalio.converter import DataConverter
 
-from llm_do_temporal.client.embedded.processes import server_command
+from llm_do_temporal.client.embedded.host import server_command
 from llm_do_temporal.definitions.yaml.documents import parse_yaml
 from llm_do_temporal.encryption.keys import read_keys
 from llm_do_temporal.ui.access import TokenAccess, read_token_file

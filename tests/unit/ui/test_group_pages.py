@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.open_questions import InboxEntry
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.ui.access import TokenAccess

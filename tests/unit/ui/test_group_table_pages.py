@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.client import InboxEntry, Question
-from llm_do_temporal.client.open_questions import grouped
-from llm_do_temporal.client.views.inbox import InboxContents
+from llm_do_temporal.client.open_questions import InboxContents, grouped
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.identity import IDENTITY_VERSION

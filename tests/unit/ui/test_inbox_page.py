@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
+from llm_do_temporal.client.open_questions import InboxEntry, LockedRun
 from llm_do_temporal.ui.pages.inbox import MOST_CHOICES, PAGE_CARDS
 from tests.support.people.browser import Page
 from tests.support.people.inbox import NOW, Waiting, waiting_entry

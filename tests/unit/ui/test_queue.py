@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.open_questions import InboxEntry
 from tests.support.people.inbox import NOW, Waiting, waiting_entry
 from tests.support.people.signed_in import browser_with
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.open_questions import InboxEntry
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.extensions.review.client import Review
 from llm_do_temporal.extensions.review.commands import ReviewOptions, chosen_parts

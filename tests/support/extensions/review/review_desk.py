@@ -12,7 +12,7 @@ from typing import Any
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client import Question
-from llm_do_temporal.client.views.inbox import InboxContents
+from llm_do_temporal.client.open_questions import InboxContents
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Decision, Verdict
 from llm_do_temporal.storage.blobs import BlobStore

@@ -17,8 +17,7 @@ import pytest
 from llm_do_temporal.cli import decisions, session
 from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
-from llm_do_temporal.client.open_questions import QuestionGroup, alone
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup, alone
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.extensions.review import commands
 from llm_do_temporal.extensions.review.client import Review, read_patch

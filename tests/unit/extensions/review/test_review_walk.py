@@ -15,7 +15,7 @@ from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.question_background import Background, precedents_of
+from llm_do_temporal.client.question_document import Background, precedents_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extensions.review import terminal
 from llm_do_temporal.extensions.review.client import ChangeOrigin, Review, ReviewChange
