@@ -29,7 +29,7 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 # What goes on while a workflow is replayed: the tests of these subjects run a second time, with no workflow in memory,
 # so that every task replays its history. (All histories of all tests are replayed once they are done.) One of them waits
 # half a minute for histories to be deleted, which no memory changes.
-REPLAYED := approvals cancellation delegated_approvals delegation long_conversations python_tools tool_context
+REPLAYED := approvals approval_policy cancellation delegation long_conversations python_tools tool_context
 
 # What decides without a clock, a file or a network: that of the core, and that of capabilities.
 POLICY := tests/unit/policy $(wildcard tests/unit/extensions/*/policy)

@@ -29,9 +29,9 @@ FEATURES = {
     "test_a_plain_call_has_the_workers_files_asks_at_its_run_and_counts_there",
     "cancellation": "test_cancellation.py::test_cancelling_reaches_every_child",
     "continued": "test_long_conversations.py::test_an_approval_is_answered_after_an_invocation_went_on_as_new",
-    "deadline": "test_delegated_approvals.py::test_on_timeout_fail_ends_the_worker_that_asked_and_its_caller_is_told",
+    "deadline": "test_approval_policy.py::test_on_timeout_fail_ends_the_worker_that_asked_and_its_caller_is_told",
     "delegation": "test_delegation.py::test_delegations_of_one_turn_run_side_by_side",
-    "depth": "test_delegation_limits.py::test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child",
+    "depth": "test_delegation.py::test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child",
     "evaluation": "extensions/evaluations/test_evaluations.py"
     "::test_cases_and_judgements_run_once_and_what_is_added_runs_alone",
     "evaluation-continued": "extensions/evaluations/test_evaluations.py"
@@ -54,10 +54,10 @@ FEATURES = {
     "provider-batches": "test_provider_batches.py::test_turns_go_through_batches_and_cost_half",
     "queues": "test_queues.py::test_a_run_goes_on_where_the_files_are_not",
     "queues-changed": "test_queues.py::test_a_run_that_began_beside_its_files_goes_on_where_they_are_not",
-    "quorum": "test_delegated_approvals.py::test_two_of_those_named_must_agree_and_nobody_to_their_own_run",
+    "quorum": "test_approval_policy.py::test_two_of_those_named_must_agree_and_nobody_to_their_own_run",
     "refusal-aborts": "test_approval_policy.py::test_an_aborted_run_stops_its_other_children",
     "remembered": "test_approvals.py::test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another",
-    "revoked": "test_delegated_approvals.py::test_a_revoked_decision_is_asked_for_again",
+    "revoked": "test_approval_policy.py::test_a_revoked_decision_is_asked_for_again",
     "scheduled-files": "extensions/schedules/test_scheduled_files.py::test_a_file_is_read_anew_by_each_run",
     "scheduled-items": "extensions/schedules/test_scheduled_files.py"
     "::test_items_are_the_files_that_match_when_the_run_begins",

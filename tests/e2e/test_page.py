@@ -6,17 +6,29 @@ import asyncio
 import json
 import re
 import signal
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from playwright.async_api import Page, expect
+import pytest_asyncio
+from playwright.async_api import Page, async_playwright, expect
 
+from llm_do_temporal.client import Connection, LlmDoClient, connect
+from llm_do_temporal.client.open_questions import read_groups
+from llm_do_temporal.environment import UNDO_VARIABLE
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.ui.access import KeptPage
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.accessibility import assert_accessible
-from tests.support.people.desk import Desk
+from tests.support.people.chromium import launch
+from tests.support.people.desk import Desk, desk_in
 from tests.support.people.office import Office, link_of, write
 from tests.support.ports import unused_port
+from tests.support.servers.temporal import temporal_server
 from tests.support.workshops.hostile import hostile_pdf
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
@@ -303,3 +315,185 @@ def test_dev_serves_the_page_to_whoever_has_its_link(desk: Desk) -> None:
         assert "Nothing waits for a person." in answer.text
     dev.send_signal(signal.SIGINT)
     assert dev.wait(timeout=PATIENCE_SECONDS) == 0
+
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+
+
+def restarted(desk: Desk, page: subprocess.Popen[str], number: int) -> tuple[subprocess.Popen[str], str]:
+    """End a page, and start it again: the process, and the link that it prints."""
+    page.send_signal(number)
+    page.wait(PATIENCE_SECONDS)
+    again = desk.begin("ui")
+    return again, link_of(again)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_link_to_a_request_works_after_the_page_was_started_again(tmp_path: Path, ending: int) -> None:
+    with temporal_server() as address, desk_in(tmp_path) as desk:
+        desk.environment |= {"TEMPORAL_ADDRESS": address, UNDO_VARIABLE: "0"}
+        desk.begin("worker")
+        # A port of its own: the usual one may be that of another test as soon as this page has ended.
+        KeptPage.of_workshop(desk.workshop).with_port(unused_port()).keep(desk.workshop)
+        page = desk.begin("ui")
+        link = link_of(page)
+        client = LlmDoClient(await connect(Connection(address=address)))
+        await client.start(StartRunInput(worker="approvals_demo", prompt="Note: buy bread"), run="sent")
+        asked = None
+        async for event in client.follow("sent").events():
+            if event.type == "desk.changed" and (open_now := await client.approvals("sent")):
+                asked = open_now[0]
+                break
+        assert asked is not None
+        place = f"{link.partition('/?')[0]}/runs/sent/approvals/{asked.id}"
+        async with async_playwright() as playwright:
+            browser = await launch(playwright)
+            context, stranger = await browser.new_context(), await browser.new_context()
+            ada = await context.new_page()
+            await ada.goto(link)
+            await ada.goto(place)
+            page, second = restarted(desk, page, ending)
+            assert second.partition("?")[0] == link.partition("?")[0]
+            assert second != link, "each link has a token of its own"
+            # What was loaded before decides now, and so does the link in a message.
+            await ada.get_by_role("button", name=f"Approve {asked.id}").click()
+            await ada.wait_for_url(lambda url: url != place)
+            await ada.goto(f"data:text/html,<a href='{place}'>an approval is needed</a>")
+            await ada.get_by_role("link").click()
+            await expect(ada.locator("#state")).to_contain_text("Approved by")
+            nobody = await stranger.new_page()
+            await nobody.goto(link)  # the token of the page that has ended
+            await expect(nobody.get_by_role("heading", level=1)).to_have_text("Sign in")
+            kept = desk.workshop / ".llm-do" / "page.json"
+            assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+            kept.write_text(json.dumps(json.loads(kept.read_text()) | {"key": "n" * 64}))
+            page, _ = restarted(desk, page, signal.SIGTERM)
+            await ada.goto(place)
+            await expect(ada.get_by_role("heading", level=1)).to_have_text("Sign in")  # all sessions have ended
+            await browser.close()
+
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+WORD = "w" * 200
+HEBREW = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"
+SIZES = [(390, 844), (360, 640)]
+LEAST_FINGER_PIXELS = 36
+
+GLUED = """
+root => {
+  const found = [], walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  let before = null;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!node.data.trim() || node.parentElement.closest('.sr, pre, [hidden]')) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const boxes = [...range.getClientRects()].filter(box => box.width > 0);
+    if (!boxes.length) continue;
+    if (before && before.parent !== node.parentElement && !/[\\s(.,:;"'\u2039\u201c]$/.test(before.text)
+        && !/^[\\s).,:;"'\u201d\u2026]/.test(node.data)) {
+      const one = before.last, other = boxes[0];
+      const line = one.top < other.bottom - 2 && other.top < one.bottom - 2;
+      if (line && Math.abs(other.left - one.right) < 3) found.push(before.text + '|' + node.data);
+    }
+    before = {text: node.data, last: boxes[boxes.length - 1], parent: node.parentElement};
+  }
+  return found;
+}
+"""
+"""Texts of two elements that touch each other, so that they read as one word."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def group(house: Office) -> str:
+    """Key of a group of five questions with three contents, among other ones."""
+    texts = ["buy bread"] * 3 + ["sell the house " * 10, HEBREW]
+    for number, text in enumerate(texts):
+        await house.start(f"shop-{number}", [write(f"/shop/{number}.txt", text)])
+    await house.asking("bread", [write(f"/{WORD}.md", WORD)], [write("/shop/again.md", "x")])
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            for found in (await read_groups(house.client)).groups:
+                if found.title == "write_file *.txt in /shop" and len(found.entries) == len(texts):
+                    return found.key
+            await asyncio.sleep(0.05)
+
+
+async def phone(office: Office, size: tuple[int, int], **more: Any) -> Page:
+    viewport = {"width": size[0], "height": size[1]}
+    return await office.person(viewport=viewport, has_touch=True, is_mobile=True, **more)
+
+
+@pytest.mark.thorough
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_first_question_is_in_the_upper_part_of_the_inbox(
+    office: Office, group: str, size: tuple[int, int]
+) -> None:
+    ada = await phone(office, size)
+    await ada.goto(office.link)
+    first = ada.locator(".card-title").first
+    box = await first.bounding_box()
+    assert box is not None
+    assert box["y"] < size[1] * 0.4
+    await expect(ada.get_by_label("Tool")).to_be_hidden()
+    await ada.get_by_text("Filter", exact=True).first.click()
+    await ada.get_by_label("Text").fill("again")
+    await ada.get_by_role("button", name="Filter").click()
+    await expect(ada.get_by_label("Text")).to_have_value("again")  # a filter that is in use is shown
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_no_page_is_wider_than_the_screen_and_no_two_texts_touch(
+    office: Office, group: str, size: tuple[int, int], scheme: str
+) -> None:
+    ada = await phone(office, size, color_scheme=scheme)
+    run = "/runs/bread"
+    places = ["/", "/?view=each", "/?text=x", f"/groups/{group}", "/runs/shop-3/approvals", "/runs/shop-4/approvals/a1"]
+    places += [run, f"{run}/approvals/a1", f"{run}/approvals/a1/edit", f"{run}/invocations/main", f"{run}/grants"]
+    places += [f"{run}/cancel", "/runs", "/start", "/rules", "/schedules", "/evaluations", "/nothing", "/runs/none"]
+    for place in places:
+        await ada.goto(office.link + place)
+        wide = await ada.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide[0] <= wide[1] == size[0], place
+        assert await ada.locator("body").evaluate(GLUED) == [], place
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_thumb_reaches_the_buttons_that_decide(office: Office, group: str, size: tuple[int, int]) -> None:
+    ada = await phone(office, size)
+    for place, names in (
+        (f"/groups/{group}", ("Approve all 5 …", "Reject all 5 …")),
+        ("/runs/bread/approvals/a1", ("Approve a1", "Reject…", "Edit…")),
+    ):
+        await ada.goto(office.link + place)
+        for name in names:
+            button = ada.get_by_role("button", name=name).or_(ada.get_by_role("link", name=name, exact=True)).first
+            box = await button.bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) >= LEAST_FINGER_PIXELS, name
+            assert box["y"] > size[1] / 2, name
+            assert box["y"] + box["height"] <= size[1], name
+            assert box["x"] >= 0, name
+            assert box["x"] + box["width"] <= size[0], name
+
+
+@pytest.mark.thorough
+async def test_words_from_right_to_left_do_not_change_the_order_around_them(office: Office, group: str) -> None:
+    """The id of a run is behind its task, and what is said of a request is behind its title."""
+    prompt = json.dumps([[write(f"/{HEBREW * 9}.txt", HEBREW)]], ensure_ascii=False)
+    await office.client.start(StartRunInput(worker="clerk", prompt=prompt), run="2026")
+    await office.asks("2026", "a1")
+    await office.listed("2026", 1)
+    ada = await office.person(viewport={"width": 1280, "height": 800})
+    await ada.goto(f"{office.link}/?run=2026")
+    card = ada.locator(".card")
+    task, run = await card.locator("q").bounding_box(), await card.get_by_role("link", name="2026").bounding_box()
+    assert task is not None
+    assert run is not None
+    assert task["y"] < run["y"] + run["height"]
+    assert run["y"] < task["y"] + task["height"]
+    assert task["x"] + task["width"] <= run["x"]

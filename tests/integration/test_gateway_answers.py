@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -22,10 +25,10 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
 from llm_do_temporal.messages.sizes import MAX_CALLS
 from llm_do_temporal.policy.models import ModelAlias, serving_id
-from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, asks, says
+from tests.support.dialects.answers import Answer, Ask, Failure, Json, Raw, Say, asks, says
 from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM, ask_turns
-from tests.support.dialects.server import ADAPTERS, Providers
+from tests.support.dialects.server import ADAPTERS, Providers, Script
 from tests.support.runs.place import Place
 
 FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
@@ -338,3 +341,256 @@ async def test_a_long_complaint_about_an_answer_is_short_in_the_history(place: P
     assert len(providers.scripts["long-complaint"].requests) == 1
     history = await place.client.temporal.get_workflow_handle(run).fetch_history()
     assert max(event.ByteSize() for event in history.events) < 200_000
+
+
+TOOLS = ModelRequestParameters(
+    function_tools=[ToolDefinition(name="write_file", parameters_json_schema={"type": "object"})]
+)
+
+
+async def asked(providers: Providers, adapter: str, answer: Answer, name: str, live: bool) -> tuple[str, list[Json]]:
+    """Return the text and the arguments of an answer that was asked for once."""
+    script = f"{name}-{adapter}-{live}"
+    (kept,) = await ask_turns(providers.alias(adapter, script, answer), PROMPT, TOOLS, live=live)
+    assert providers.scripts[script].streamed == [live]
+    return kept.text or "", [part.args_as_dict() for part in kept.parts if isinstance(part, ToolCallPart)]
+
+
+@LIVE
+@ALL
+async def test_half_a_character_in_a_text_is_replaced(providers: Providers, adapter: str, live: bool) -> None:
+    said = says("Grüße \ud800 ☃ \U0001f600.")
+    assert await asked(providers, adapter, said, "text", live) == ("Grüße \ufffd ☃ \U0001f600.", [])
+
+
+@LIVE
+@ALL
+async def test_half_a_character_in_a_call_is_replaced(providers: Providers, adapter: str, live: bool) -> None:
+    call = says(Ask("write_file", {"path": "/a.txt", "content": ["x\udc00y \U0001f600"]}))
+    kept = {"path": "/a.txt", "content": ["x\ufffdy \U0001f600"]}
+    assert await asked(providers, adapter, call, "call", live) == ("", [kept])
+
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"], "additionalProperties": False}
+STRUCTURED: dict[str, Any] = {"output_schema": NUMBER}
+RIGHT = asks("final_result", n=2)
+DONE = says("Done.")
+ONCE = says("Done.", once=True)
+LONG = "read_file_" + "x" * 60
+
+
+def reads(path: str, own: str | None = None, name: str = "read_file") -> Ask:
+    return Ask(name, {"path": path}, own)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A worker's model, turn by turn, and what becomes of the run."""
+
+    turns: Sequence[Answer]
+    output: Any = "Done."
+    told: Sequence[str] = ()
+    """What the last request has to contain."""
+    keys: dict[str, Any] = field(default_factory=lambda: FILES)
+
+
+def number(value: Any) -> Case:
+    return Case([asks("final_result", n=value), RIGHT], {"n": 2}, ["Not carried out"], STRUCTURED)
+
+
+BOTH = ["Text of one.", "Text of two."]
+CASES = {
+    "same-ids": Case([says(reads("/1.txt", "c"), reads("/2.txt", "c")), DONE], told=BOTH),
+    "id-of-before": Case([says(reads("/1.txt", "c")), says(reads("/2.txt", "c")), DONE], told=BOTH),
+    "empty-ids": Case([says(reads("/1.txt", ""), reads("/2.txt", "")), DONE], told=BOTH),
+    "odd-ids": Case([says(reads("/1.txt", "functions.read:0"), reads("/2.txt", "c" * 70)), DONE], told=BOTH),
+    "long-same-ids": Case([says(reads("/1.txt", "c" * 70), reads("/2.txt", "c" * 71)), DONE], told=BOTH),
+    "name-space": Case([says(reads("/1.txt", name="functions.read_file")), DONE], told=BOTH[:1]),
+    "name-token": Case([says(reads("/1.txt", name="read_file<|channel|>commentary")), DONE], told=BOTH[:1]),
+    "name-quoted": Case([says(reads("/1.txt", name=" `read_file()` ")), DONE], told=BOTH[:1]),
+    "name-long": Case([says(reads("/1.txt", name=LONG)), DONE], told=[LONG[:64]]),
+    "name-other": Case([says(reads("/1.txt", name="größe:messen!")), DONE], told=["messen_"]),
+    "nan": number(float("nan")),
+    "infinity": number(float("-inf")),
+    "huge": number(10**400),
+    "beyond-64-bits": number(2**64),
+    "nan-in-call": Case(
+        [says(Ask("write_file", {"path": "/n.txt", "content": "x", "mode": [float("nan")]})), DONE],
+        told=["Not carried out: the arguments hold nan"],
+    ),
+    "many-calls": Case(
+        [says(*(Ask("no_such_tool", {"n": n}) for n in range(3000))), DONE], told=["this call and 2799 after it"]
+    ),
+    "thought": Case([says("<think>Hm</think>Done.")], keys={}),
+    "thought-with-lines": Case([says("<think>\nHm, two.\n</think>\n\nDone.")], keys={}),
+    "thought-without-begin": Case([says("Hm, two.\n</think>\n\nDone.")], keys={}),
+    "thought-before-result": Case([says('<think>{"n": 3}</think>{"n": 2}')], {"n": 2}, keys=STRUCTURED),
+    "other-tags": Case([says("<thinking>\nHm, two.\n</thinking>\nDone.")], keys={}),
+    "tag-as-text": Case([says("The tag `</think>` ends.")], "The tag `</think>` ends.", keys={}),
+}
+DIFFERENT = ("same-ids", "empty-ids", "nan-in-call")
+"""Cases that protocols write in ways of their own."""
+
+
+def ids_of(request: str) -> list[str]:
+    """Return the ids of calls anywhere in a request, as JSON."""
+    return re.findall(r'"(?:call_id|tool_call_id|tool_use_id)": ("[^"]*"|null)', request)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_what_comes_in_is_made_plain_before_it_is_kept(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    name = f"plain-{adapter}-{live}".lower()
+    cases = cases_of(CASES, adapter, live, every=DIFFERENT)
+    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in cases.items()}
+    place.workshop(models=aliases, live_text=live, model_settings=ROOM)
+    place.write("1.txt", BOTH[0])
+    place.write("2.txt", BOTH[1])
+    for one, case in cases.items():
+        place.worker(one, one, **case.keys)
+    came = dict(zip(cases, await asyncio.gather(*(place.outcome(one) for one in cases)), strict=True))
+    scripts = {one: providers.scripts[f"{name}-{one}"] for one in cases}
+    assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
+    assert came == {one: (case.output, "") for one, case in cases.items()}
+    assert not (place.folder / "n.txt").exists()
+    for one, case in cases.items():
+        last = json.dumps(scripts[one].requests[-1])
+        assert [text for text in case.told if text not in last] == [], one
+        assert "NaN" not in last, one
+        assert "Infinity" not in last, one
+        ids = ids_of(last)
+        assert all(re.fullmatch(r'"[A-Za-z0-9_-]{1,40}"', own) for own in ids), one
+        assert len(ids) <= 2 * MAX_CALLS + 2
+
+
+def script_of(providers: Providers, place: Place, adapter: str, name: str, *turns: Answer | Failure) -> Script:
+    """Return the script of a worker's model."""
+    alias = providers.alias(adapter, name, *turns)
+    place.workshop(models={name: alias}, model_settings=ROOM)
+    place.worker("main", name, **FILES)
+    return providers.scripts[name]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize(
+    "half", [says("Half a sen", end="unsaid", once=True), says(reads("/1.txt"), end="unsaid", once=True)]
+)
+async def test_a_stream_without_an_end_is_no_answer(
+    place: Place, providers: Providers, adapter: str, half: Answer
+) -> None:
+    name = f"end-{adapter}-{len(half.calls)}"
+    script = script_of(providers, place, adapter, name, half, ONCE, says("Again."), says("Streamed."))
+    place.write("1.txt", BOTH[0])
+    assert await place.outcome("main") == ("Done.", "")
+    assert "Text of one." not in json.dumps(script.requests[-1])
+    assert await place.outcome("main") == ("Again.", "")
+    assert await place.outcome("main") == ("Streamed.", "")
+    assert script.streamed == [True, False, False, True]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_a_server_that_only_streams_is_streamed_again(place: Place, providers: Providers, adapter: str) -> None:
+    half, refusal = says("Half a sen", end="unsaid", once=True), Failure(400, "Only stream: true is supported.")
+    script = script_of(providers, place, adapter, f"only-{adapter}", half, refusal, DONE)
+    assert await place.outcome("main") == ("Done.", "")
+    assert script.streamed == [True, False, True]
+
+
+@pytest.mark.parametrize("adapter", ["chat", "anthropic"])
+async def test_calls_of_one_index_are_calls_of_their_own(place: Place, providers: Providers, adapter: str) -> None:
+    both = says(reads("/1.txt"), Ask("write_file", {"path": "/new.txt", "content": "New."}), reads("/2.txt"), at=0)
+    script = script_of(providers, place, adapter, f"index-{adapter}", both, DONE)
+    place.write("1.txt", BOTH[0])
+    place.write("2.txt", BOTH[1])
+    assert await place.outcome("main") == ("Done.", "")
+    last = json.dumps(script.requests[-1])
+    assert all(text in last for text in BOTH)
+    assert "write_fileread_file" not in last
+    assert (place.folder / "new.txt").read_text() == "New."
+
+
+ARGS = '{"path": "/made.txt", "content": "t"}'
+CALL = f'{{"name": "write_file", "arguments": {ARGS}}}'
+PARAMETER = "<parameter=path>\n/made.txt\n</parameter>\n<parameter=content>\nt\n</parameter>"
+CALLS = {
+    "hermes": f"<tool_call>\n{CALL}\n</tool_call>",
+    "after-words": f"I write the file.\n\n<tool_call>\n{CALL}\n</tool_call>",
+    "cut": '<tool_call>\n{"name": "write_file", "arguments": {"path": "/made',
+    "qwen-coder": f"<tool_call>\n<function=write_file>\n{PARAMETER}\n</function>\n</tool_call>",
+    "mistral": f"[TOOL_CALLS][{CALL}]",
+    "mistral-new": f"[TOOL_CALLS]write_file[ARGS]{ARGS}",
+    "llama": f'<|python_tag|>{{"name": "write_file", "parameters": {ARGS}}}',
+    "llama-function": f"<function=write_file>{ARGS}</function>",
+    "deepseek": f"<\uff5ctool▁calls▁begin\uff5c>function<\uff5ctool▁sep\uff5c>write_file\n```json\n{ARGS}\n```",
+    "kimi": f"<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{ARGS}",
+    "gpt-oss": f"<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>{ARGS}<|call|>",
+    "glm": "<tool_call>write_file\n<arg_key>path</arg_key>\n<arg_value>/made.txt</arg_value>\n</tool_call>",
+    "granite": f"<|tool_call|>[{CALL}]",
+    "olmo": f"<tool_calls>[{CALL}]</tool_calls>",
+    "invoke": '<function_calls>\n<invoke name="write_file">\n</invoke>\n</function_calls>',
+    "gemma": '```tool_code\nwrite_file(path="/made.txt", content="t")\n```',
+    "bare": CALL,
+    "parameters": f'{{"name": "write_file", "parameters": {ARGS}}}',
+    "fenced": f"```json\n{CALL}\n```",
+}
+"""Calls as the templates of models write them."""
+TEXTS = {
+    "quoted": f"Hermes models write `<tool_call>` around {CALL} and so on.",
+    "explained": f"Such a call looks so:\n\n```\n<tool_call>\n{CALL}\n</tool_call>\n```",
+    "other-tool": '<tool_call>\n{"name": "send_mail", "arguments": {}}\n</tool_call>',
+    "other-object": '{"name": "Ada", "arguments": "none"}',
+    "more-keys": '{"name": "write_file", "arguments": {}, "reason": "an example"}',
+    "list": '["write_file"]',
+}
+"""Texts that are results."""
+
+
+def once(text: str) -> Answer:
+    return Answer((Say(text),), once=True)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_a_call_that_comes_as_text_is_no_result_and_is_not_carried_out(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    calls = CALLS if adapter == "chat" else {one: CALLS[one] for one in ("hermes", "cut", "bare")}
+    texts = cases_of(TEXTS, adapter, live)
+    names = {one: f"{adapter}-{live}-{one}".lower() for one in (*calls, *texts)}
+    models = {
+        name: providers.alias(adapter, name, once({**CALLS, **TEXTS}[one]), says("Done."))
+        for one, name in names.items()
+    }
+    place.workshop(models=models, live_text=live, model_settings=ROOM)
+    for name in names.values():
+        place.worker(name, name, **FILES)
+    few = asyncio.Semaphore(5)  # an attempt that a busy machine loses is one less for the answer
+
+    async def outcome(name: str) -> Any:
+        async with few:
+            return (await place.run(name, mode="approve_all")).output
+
+    came = await asyncio.gather(*map(outcome, names.values()))
+    assert dict(zip(names, came, strict=True)) == {**dict.fromkeys(calls, "Done."), **texts}
+    assert not (place.folder / "made.txt").exists()
+
+
+async def test_a_server_without_a_parser_is_named_as_the_cause(place: Place, providers: Providers) -> None:
+    turns = [says(CALLS["hermes"])] * 3
+    models = {
+        "m": providers.alias("chat", "alone", *turns),
+        "n": providers.alias("chat", "first", *turns),
+        "other": providers.alias("chat", "other", says("By the other.")),
+    }
+    place.workshop(models=models)
+    place.worker("alone", "m", **FILES)
+    place.worker("both", "n,other", **FILES)
+    place.worker("without-tools", "m")
+    with pytest.raises(LlmDoError, match="--tool-call-parser"):
+        await place.run("alone")
+    assert (await place.run("both")).output == "By the other."
+    assert (await place.run("without-tools")).output == CALLS["hermes"]

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Any
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
-from llm_do_temporal.doors.principal import TokenFile, TokenScope
+from llm_do_temporal.doors.http import app
+from llm_do_temporal.doors.principal import Principal, TokenFile, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.errors import error_classes
+from llm_do_temporal.storage.blobs import blob_folder
 from llm_do_temporal.testing import call, scripted
-from tests.support.doors.http_client import Program, Reply, person, program
-from tests.support.runs.parked import write_call
+from llm_do_temporal.workflows.invocation import conversation
+from tests.support.doors.http_client import Program, Reply, person, program, waiting
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 
 READ = frozenset({TokenScope.READ})
@@ -407,3 +418,332 @@ async def test_a_start_that_says_something_wrong_starts_nothing(place: Place, bo
     assert refused.status == 422, refused.body
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.body["detail"]
+
+
+PAGE = Path("docs/reference/errors.md")
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("path", "key", "step"),
+    [
+        ("/runs?stat=completed", "stat", "Did you mean 'state'? There are state, worker, who,"),
+        ("/runs?State=completed", "State", "Did you mean 'state'?"),
+        ("/runs?state=completed&limit=5", "limit", "There are state, worker,"),
+        ("/runs?_=1", "_", "There are state,"),
+        ("/runs?%00=1", "\0", "There are state,"),
+        ("/runs/any?waits=5", "waits", "Did you mean 'wait'? There are wait, seen."),
+        ("/runs/any/items?page=2", "page", "There are after, limit."),
+        ("/runs/any/events?after=3", "after", "It takes none."),
+        ("/workers?exported=1", "exported", "It takes none."),
+        ("/comparison?one=a&other=b&an_other=c", "an_other", "Did you mean 'other'?"),
+    ],
+)
+async def test_a_key_of_a_query_that_a_route_does_not_have_is_refused_by_name(
+    place: Place, path: str, key: str, step: str
+) -> None:
+    refused = await person(place).ask("GET", path)
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"] == f"query.{key}: this route has no such key"
+    assert refused.body["next_step"].startswith(step)
+
+
+@pytest.mark.thorough
+async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_without_a_token(place: Place) -> None:
+    place.worker("main", scripted("Done."), export=True)
+    ada = person(place)
+    keyed = {"Idempotency-Key": place.queue}
+    refused = await ada.ask("POST", "/runs?dry_run=1", json={"worker": "main"}, headers=keyed)
+    assert (refused.status, refused.body["next_step"]) == (422, "It takes none.")
+    # A run that it had started would have the key, and refuse another request with it.
+    begun = await ada.start("main", "another prompt", key=place.queue)
+    assert begun.status == 202, begun.body
+    place.started.append(begun.body["run"])
+    await ada.until(begun.body["run"], "completed")
+    assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("key", ["since", "until"])
+@pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31", "9999999999d", "٣d"])
+async def test_a_moment_that_cannot_be_is_refused(place: Place, key: str, moment: str) -> None:
+    refused = await person(place).ask("GET", "/runs", params={key: moment})
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"].startswith(f"{key}: '{moment}' is ")
+
+
+@pytest.mark.parametrize("content", ["aGVs-_-_bG8=", "!!!!YWJj", "YWJj====ZGVm", "YWJj\n"])
+async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place, content: str) -> None:
+    place.worker("main", scripted("Done."), export=True)
+    refused = await person(place).start("main", attachments=[{"name": "deck.txt", "content": content}])
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("cost", ["1e999999999", "1e1000000", "NaN", "Infinity", "-1", "1e-999999999", 1e300])
+async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place, cost: str | float) -> None:
+    place.worker("main", scripted("Done."))
+    refused = await person(place).start("main", limits={"cost": cost})
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"].startswith("body.limits.cost: ")
+
+
+async def test_a_key_has_1_to_200_characters(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    ada = person(place)
+    for key in ("", "k" * 201):
+        refused = await ada.start("main", key=key)
+        assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+        assert refused.body["detail"].startswith("header.Idempotency-Key: ")
+    started = await ada.start("main", key=place.queue.ljust(200, "k"))
+    place.started.append(started.body["run"])
+    assert started.status == 202
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
+@pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
+async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:
+    forged = json.dumps({"part": part, "after": "", "in_vain": 0}).encode()
+    refused = await person(place).ask("GET", f"/runs?page={base64.urlsafe_b64encode(forged).decode()}{filtered}")
+    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
+    assert refused.body["detail"] == "this address does not name a part of the list"
+    assert refused.body["next_step"] == "Begin again with the first part."
+
+
+async def broken(_service: DoorService, _who: Principal) -> list[Any]:
+    raise ZeroDivisionError("secret")
+
+
+async def too_much() -> AsyncGenerator[bytes]:
+    for _ in range(20):
+        yield b" " * 100
+
+
+async def problems(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[Reply]:
+    """Return one problem of each kind that a request alone can bring about."""
+    monkeypatch.setattr(app, "MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr(DoorService, "workers", broken)
+    ada, nobody = person(place), Program(None, place=place)
+    writer(place)
+    run = await waiting(place, ada)
+    decision, json = f"/runs/{run}/questions/a1/decision", {"decision": "approve"}
+    replies = [
+        await nobody.ask("GET", "/runs"),
+        await ada.ask("GET", "/nothing"),
+        await ada.ask("GET", "/runs/nothing"),
+        await ada.ask("DELETE", "/runs"),
+        await ada.ask("POST", "/docs"),
+        await ada.ask("POST", "/runs", content=b"{"),
+        await ada.ask("POST", "/runs", content=too_much(), headers={"Content-Type": "application/json"}),
+        await ada.ask("POST", "/runs", json={"worker": "main", "prompt": "a" * 2_000}),
+        await ada.ask("POST", "/runs", json={"worker": ""}),
+        await ada.ask("GET", "/runs", headers=[("If-Match", "1"), ("If-Match", "2")]),
+        await ada.ask("POST", decision, json=json),
+        await ada.ask("POST", decision, json=json, headers={"If-Match": '"0"'}),
+        await ada.ask("GET", "/workers"),
+        await person(place, "bob", frozenset()).ask("GET", "/runs"),
+    ]
+    assert (await ada.decide(run, "a1")).status == 200
+    await ada.until(run, "completed")
+    return [*replies, await ada.decide(run, "a1")]
+
+
+async def test_every_problem_has_a_documented_code_and_a_next_step(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = await problems(place, monkeypatch)
+    told = PAGE.read_text(encoding="utf-8")  # noqa: ASYNC240 - the page is small
+    for reply in replies:
+        code, step = reply.body["code"], reply.body["next_step"]
+        assert code in error_classes(), reply.body
+        assert re.search(rf"^\| {reply.status} \|.*`{code}`", told, re.MULTILINE), reply.body
+        assert (bool(step), bool(reply.body["detail"])) == (True, True), reply.body
+        assert "secret" not in str(reply.body)
+    statuses = {reply.status for reply in replies}
+    assert statuses == {400, 401, 403, 404, 405, 409, 412, 413, 422, 428, 500}
+
+
+async def test_who_has_no_token_is_told_how_to_get_one(place: Place) -> None:
+    refused = await Program(None, place=place).ask("GET", "/runs")
+    assert (refused.body["code"], refused.body["next_step"]) == (
+        "AccessRefused",
+        "`llm-do-temporal token create` makes one.",
+    )
+
+
+async def test_a_run_tells_its_tree_and_what_each_invocation_said_and_spent(place: Place) -> None:
+    place.worker("leaf", scripted("Leaf."))
+    place.worker("top", scripted(call("leaf", input="go"), "Done."), toolsets=delegation_to("leaf"), export=True)
+    ci = program(place, scopes=START)
+    run = (await ci.start("top", "begin")).body["run"]
+    place.started.append(run)
+    await ci.until(run, "waiting", "completed")
+    for asked in (await ci.ask("GET", f"/runs/{run}/questions")).body:
+        await place.decide(run, id=asked["id"])
+    ended = await ci.until(run, "completed")
+    tree = (await ci.ask("GET", f"/runs/{run}/tree")).body
+    assert [(one["path"], one["worker"], one["state"]) for one in tree["invocations"]] == [
+        ("main", "top", "completed"),
+        (tree["invocations"][1]["path"], "leaf", "completed"),
+    ]
+    assert tree["usage"]["requests"] == ended["usage"]["requests"] == 3
+    assert sum(one["usage"]["requests"] for one in tree["invocations"]) == 3
+    said = (await ci.ask("GET", f"/runs/{run}/transcript")).body
+    assert said["before"] is None
+    assert [one["text"] for one in said["entries"] if one["kind"] in ("prompt", "text")] == ["begin", "Done."]
+    leaf = await ci.ask("GET", f"/runs/{run}/transcript", params={"path": tree["invocations"][1]["path"]})
+    assert "Leaf." in [one["text"] for one in leaf.body["entries"]]
+    for path in ("main/nobody-1", "../x", "/", "main//x", "%00", "\0"):
+        assert (await ci.ask("GET", f"/runs/{run}/transcript", params={"path": path})).status in (404, 422), path
+    for part in ("0" * 8 + "-0000-0000-0000-" + "0" * 12, "0" * 36):
+        assert (await ci.ask("GET", f"/runs/{run}/transcript", params={"part": part})).status == 404
+    assert (await ci.ask("GET", f"/runs/{run}/items")).status == 422
+    other = program(place, "other", START)
+    for path in ("tree", "transcript", "items"):
+        assert (await other.ask("GET", f"/runs/{run}/{path}")).status == 404, path
+
+
+async def test_items_are_read_in_parts_and_those_that_failed_are_done_again_once_for_each_key(place: Place) -> None:
+    place.worker("reader", scripted("Hi."), export=True)
+    ci, ada = program(place, scopes=START), person(place)
+    items = [{"name": f"item {number}", "input": {"n": number}} for number in range(3)]
+    run = (await ci.start("reader", "", items=items)).body["run"]
+    place.started.append(run)
+    await ci.until(run, "completed")
+    first = (await ci.ask("GET", f"/runs/{run}/items", params={"limit": 2})).body
+    rest = (await ci.ask("GET", f"/runs/{run}/items", params={"after": first["following"]})).body
+    assert (first["following"], rest["following"]) == (2, None)
+    assert [(one["item"], one["state"], one["output"]) for one in (*first["items"], *rest["items"])] == [
+        (f"item {number}", "completed", "Hi.") for number in range(3)
+    ]
+    nothing = await ci.ask("POST", f"/runs/{run}/retry")
+    assert (nothing.status, "nothing to do" in nothing.body["detail"]) == (422, True)
+
+    def fail(*_: object) -> object:
+        raise RuntimeError("no")
+
+    place.worker("reader", scripted(fail, fail, fail, fail, fail, fail, "Hi."), export=True)  # pyright: ignore[reportArgumentType]
+    run = (await ci.start("reader", items=[{"name": "one", "prompt": "a"}])).body["run"]
+    place.started.append(run)
+    ended = await ci.until(run, "completed")
+    assert ended["items"] == {"total": 1, "completed": 0, "failed": 1}
+    (item,) = (await ci.ask("GET", f"/runs/{run}/items")).body["items"]
+    assert (item["state"], bool(item["error"]["message"])) == ("failed", True)
+    place.worker("reader", scripted("Hi."), export=True)
+    again = [await ci.ask("POST", f"/runs/{run}/retry", headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert [one.status for one in again] == [202, 202], again
+    assert again[0].body["run"] == again[1].body["run"] != run
+    place.started.append(again[0].body["run"])
+    assert (await ci.until(again[0].body["run"], "completed"))["items"]["completed"] == 1
+    assert again[0].body["started_by"] == "program:ci"
+
+    bot = program(place, "bot")
+    refused = await bot.ask("POST", f"/runs/{run}/retry")
+    assert (refused.status, refused.body["code"]) == (403, "AccessRefused")
+    place.worker("reader", scripted("Hi."))
+    assert (await ci.ask("POST", f"/runs/{run}/retry")).status == 404
+    mine = await ada.ask("POST", f"/runs/{run}/retry")
+    assert mine.status == 202, mine.body
+    place.started.append(mine.body["run"])
+    await ada.until(mine.body["run"], "completed")
+
+
+@pytest.mark.thorough
+async def test_a_file_whose_store_does_not_answer_is_sent_later(place: Place) -> None:
+    place.worker("reader", scripted("Hi."), export=True)
+    ci, ada = program(place), person(place)
+    run = (await ci.start("reader", attachments=[DECK])).body["run"]
+    place.started.append(run)
+    await ci.until(run, "completed")
+    (file,) = (await ci.ask("GET", f"/runs/{run}/files")).body
+    asked = {"params": {"origin": file["origin"], "name": file["name"]}}
+    blobs = blob_folder(place.folder)
+    away = blobs.rename(blobs.with_name("away"))
+    blobs.write_text("in the way")
+    for who in (ci, ada):
+        refused = await who.ask("GET", f"/runs/{run}/files/content", **asked)
+        assert (refused.status, refused.body["code"]) == (503, "BlobsUnreachable"), refused.body
+        assert str(place.folder) not in str(refused.body)
+    blobs.unlink()
+    away.rename(blobs)
+    assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).body == "seven slides"
+
+
+@pytest.mark.thorough
+async def test_a_decision_that_is_held_is_taken_back_by_whoever_took_it(place: Place) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets=FILESYSTEM, export=True)
+    ada, bob, ci = person(place), person(place, "bob"), program(place)
+    run = (await ci.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    await place.decide(run, id="a1", by="ada", hold=60)
+    held = await ada.ask("GET", f"/runs/{run}/questions/a1")
+    assert held.body["state"] == "held"
+    seen = {"If-Match": held.headers["etag"]}
+    for who, headers, status in (
+        (ada, {}, 428),
+        (ada, {"If-Match": '"other"'}, 412),
+        (bob, seen, 409),
+        (ci, seen, 403),
+    ):
+        assert (await who.ask("POST", f"/runs/{run}/questions/a1/undo", headers=headers)).status == status
+    assert (await ada.ask("GET", f"/runs/{run}/questions/a1")).body["state"] == "held"
+    undone = await ada.ask("POST", f"/runs/{run}/questions/a1/undo", headers=seen)
+    assert (undone.status, undone.body["state"]) == (200, "open"), undone.body
+    assert (await ada.ask("POST", f"/runs/{run}/questions/a1/undo", headers=seen)).status == 409
+    assert (await bob.decide(run, "a1", "reject", note="no")).status == 200
+    await ada.until(run, "completed")
+    assert not (place.folder / "a.txt").exists()
+
+
+TURNS = 60
+CALLS = 8
+"""Calls of each turn, side by side."""
+TURNS_A_RUN = 6
+
+
+async def read_in_pieces(who: Program, run: str, piece: int) -> tuple[list[Any], int]:
+    """Return all events, read over as many connections as it takes to read so many with each, and their number."""
+    found: list[Any] = []
+    connections = 0
+    while True:
+        connections += 1
+        stream = who.events(run, after=int(found[-1]["id"]) if found else 0)
+        async with aclosing(cast("AsyncGenerator[Any]", stream)) as events:
+            part = [event async for event in _first(events, piece)]
+        found += part
+        if part and part[-1]["event"] == "end":
+            return found, connections
+
+
+async def _first(events: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
+    async for event in events:
+        yield event
+        count -= 1
+        if not count:
+            return
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)  # 480 calls: a minute and more on a machine that is busy
+async def test_no_event_is_lost_or_told_twice_over_many_connections(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(conversation, "TURNS_A_RUN", TURNS_A_RUN)
+    place.write("a.txt", "a")
+    reads = [[call("read_file", path="/a.txt") for _ in range(CALLS)] for _ in range(TURNS)]
+    place.worker("reader", scripted(*reads, "Done."), toolsets=FILESYSTEM, export=True)
+    ada = person(place)
+    limits = {"turns": TURNS + 10, "tool_calls": TURNS * CALLS + 10}
+    started = await ada.start("reader", limits=limits)
+    run = started.body["run"]
+    place.started.append(run)
+    (live, lives), (other, others) = await asyncio.gather(read_in_pieces(ada, run, 150), read_in_pieces(ada, run, 110))
+    whole = [event async for event in ada.events(run)]
+    assert live == other == whole
+    assert [int(event["id"]) for event in whole[:-1]] == list(range(1, len(whole)))
+    assert (len(whole) > 1_000, lives > 5, others > 7) == (True, True, True), (len(whole), lives, others)
+    assert whole[-1]["data"]["output"] == "Done."
+    assert len(await place.chain(run)) >= TURNS // TURNS_A_RUN

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client.views.pending_work import note_troubles
-from tests.support.dialects.answers import Failure, Raw, says
+from tests.support.dialects.answers import Failure, Json, Raw, says
 from tests.support.dialects.forms import cases_of
 from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers
@@ -317,3 +317,47 @@ async def test_a_connection_that_fails_in_an_unknown_way_is_left_to_the_other_mo
     assert await asyncio.gather(*(place.outcome(name) for name in aliases)) == [("By the other.", "")] * len(aliases)
     place.worker("alone", "tls")
     assert "SSL" in await shown_trouble(place, "alone")
+
+
+def refusal(status: int, body: Json | str) -> Raw:
+    if isinstance(body, str):
+        return Raw(body.encode(), "text/html", status, once=True)
+    return Raw(json.dumps(body).encode(), "application/json", status, once=True)
+
+
+PASSES = {
+    "throttled": refusal(400, {"__type": "ThrottlingException", "message": "Wait before you ask again."}),
+    "many": refusal(400, {"error": {"message": "Too many requests, please wait."}}),
+    "limit": refusal(
+        403, {"error": {"code": 403, "message": "Slow down.", "errors": [{"reason": "rateLimitExceeded"}]}}
+    ),
+    "loading": refusal(404, {"error": {"message": "model is still loading, please try again"}}),
+    "challenge": refusal(403, "<!DOCTYPE html><html><head><title>Just a moment...</title></head></html>"),
+}
+NOT_PASSING = {
+    "key": refusal(403, {"error": {"message": "This key may not use the model.", "status": "PERMISSION_DENIED"}}),
+    "model": refusal(404, {"error": {"message": "There is no model of this name."}}),
+    "setting": refusal(400, {"error": {"message": "temperature is too high", "type": "invalid_request_error"}}),
+    "login": refusal(401, {"error": {"message": "Wrong key; requests are rate limited."}}),
+    "context": refusal(400, {"error": {"message": "prompt is too long; the rate limit is another matter"}}),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_a_refusal_is_judged_by_its_words(place: Place, providers: Providers, adapter: str) -> None:
+    """What may pass is asked again, and what is final is not, although nobody else is named."""
+    forms = {**PASSES, **NOT_PASSING}
+    aliases = {form: f"{form}-{adapter}" for form in forms}
+    models = {name: providers.alias(adapter, name, forms[form], says("Done.")) for form, name in aliases.items()}
+    place.workshop(models=models, live_text=False, model_settings=ROOM)
+    for name in aliases.values():
+        place.worker(name, name)
+    came = dict(zip(forms, await asyncio.gather(*map(place.outcome, aliases.values())), strict=True))
+    assert {form: output for form, (output, _) in came.items()} == {
+        **dict.fromkeys(PASSES, "Done."),
+        **dict.fromkeys(NOT_PASSING),
+    }
+    asked = {form: len(providers.scripts[name].streamed) for form, name in aliases.items()}
+    assert asked == {**dict.fromkeys(PASSES, 2), **dict.fromkeys(NOT_PASSING, 1)}

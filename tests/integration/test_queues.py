@@ -1,4 +1,4 @@
-"""Where work goes: limits of a provider over all services, files where they are, and whose turn it is."""
+"""Where work goes and whose turn it is, also where a service is full, blocked or late."""
 
 from __future__ import annotations
 
@@ -10,24 +10,39 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import pytest
 import pytest_asyncio
 import yaml
 from pydantic_ai.messages import ModelMessage
-from temporalio.api.enums.v1 import TaskQueueType
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import PendingActivityState, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
-from temporalio.client import Client
+from temporalio.client import AsyncActivityHandle, Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import ResourceBasedTunerConfig
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    ResourceBasedTunerConfig,
+    Worker,
+)
 
+from llm_do_temporal.activities.runtime import beater
+from llm_do_temporal.activities.runtime import interceptors as heartbeats
+from llm_do_temporal.activities.runtime.interceptors import LATE, HeartbeatInterceptor
 from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connections import Connection
@@ -41,9 +56,11 @@ from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.forked_program import fork
 from tests.support.providers.answers import Text
 from tests.support.providers.provider import FakeProvider
 from tests.support.runs.place import Place, served
+from tests.support.servers.blocked_service import TOOLSET, serve
 from tests.support.servers.session import TALKATIVE, connection_variables, session_server
 
 
@@ -365,3 +382,246 @@ async def test_a_machine_that_is_full_goes_on_with_the_least(fair: WorkflowEnvir
 
 async def at_least(count: Callable[[], Awaitable[int]], wanted: int) -> bool:
     return await count() >= wanted
+
+
+RULES = {"pre_approved": True}
+
+
+@dataclass
+class Service:
+    """A workshop, and the process of its worker service."""
+
+    place: Place
+    running: list[BaseProcess] = field(default_factory=list[BaseProcess])
+
+    async def begin(self, how: str) -> None:
+        """Start the worker service; its tool blocks in this way."""
+        told = self.place.queue, self.place.folder, self.place.variables, how
+        self.running.append(await asyncio.to_thread(fork, [serve.__module__], serve, *told))
+
+    async def start(self) -> tuple[str, str, str]:
+        """The runs of the one that blocks, of a neighbour, and of a model's turn, all under way."""
+        first = await self.place.start("writer")
+        second = await self.place.start("neighbour")
+        third = await self.place.start("blocker")
+        await self.noted("blocked.txt", "waited.txt", "asked.txt")
+        return third, second, first
+
+    async def noted(self, *names: str) -> None:
+        """Wait until these files are there."""
+        while not all((self.place.folder / name).exists() for name in names):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.02)
+
+    def count(self, name: str) -> int:
+        """How many times something has happened."""
+        return len((self.place.folder / name).read_text())
+
+    @property
+    def beaters(self) -> list[psutil.Process]:
+        """The processes beside the service."""
+        (process,) = self.running
+        name = Path(beater.__file__).name
+        below = psutil.Process(process.pid).children()
+        return [one for one in below if any(word.endswith(name) for word in one.cmdline())]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def service(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Service]:
+    queue, name = f"test-{uuid4().hex}", f"blocking_{uuid4().hex}"
+    place = Place(tmp_path / "workshop", LlmDoClient(server.client, task_queue=queue), queue)
+    place.write(f"{name}.py", TOOLSET)
+    place.workshop()
+    for worker in ("blocker", "neighbour"):
+        place.worker(worker, f"test:{worker}", toolsets={f"{name}.Blocking": RULES})
+    place.worker("writer", "test:writer")
+    service = Service(place)
+    try:
+        yield service
+    finally:
+        for process in service.running:
+            process.kill()
+            await asyncio.to_thread(process.join)
+
+
+@pytest.mark.thorough
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("how", ["thread", "loop", "expression"])
+async def test_what_blocks_harms_no_call_and_no_turn(service: Service, how: str) -> None:
+    """For longer than the server, and the SDK in its own process, wait for heartbeats."""
+    await service.begin(how)
+    runs = await service.start()
+    results = [(await service.place.client.result(run)).output for run in runs]
+    assert results == ["It is over.", "It was long.", "Written."]
+    for run in runs:
+        assert (await service.place.client.desk(run)).approvals == ()
+    assert [service.count(name) for name in ("blocked.txt", "waited.txt", "asked.txt")] == [1, 1, 1]
+    await service.place.replay()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_service_that_is_lost_while_it_is_blocked_is_noticed(service: Service, number: int) -> None:
+    await service.begin("expression")
+    run, *_ = await service.start()
+    (process,), (beside,) = service.running, service.beaters
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    if number == signal.SIGKILL:
+        await asyncio.to_thread(process.join)
+        assert await asyncio.to_thread(beside.wait) is None
+        service.running.clear()
+        await service.begin("expression")
+    else:
+        other = asyncio.to_thread(
+            fork,
+            [serve.__module__],
+            serve,
+            service.place.queue,
+            service.place.folder,
+            service.place.variables,
+            "expression",
+        )
+        service.running.append(await other)
+    (question,) = await service.place.pending(run)
+    assert question.request.summary.startswith("may have happened: a call of block")
+    assert service.count("blocked.txt") == 1
+
+
+Wait = Callable[[WorkflowHandle[Any, Any], int], Awaitable[None]]
+"""What an attempt does before it may begin, given its workflow and its number."""
+POLL_SECONDS = 0.05
+
+
+@workflow.defn(sandboxed=False)
+class OneEffect:
+    """Runs one activity until it is done."""
+
+    @workflow.run
+    async def run(self) -> None:
+        """Runs it."""
+        await workflow.execute_activity(
+            "effect",
+            start_to_close_timeout=timedelta(minutes=1),
+            heartbeat_timeout=3 * LATE,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100)),
+        )
+
+
+class Busy(Interceptor):
+    """Lets each attempt wait, as a process does that has no time for it."""
+
+    def __init__(self, wait: Callable[[int], Awaitable[None]]) -> None:
+        self.wait = wait
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """See Interceptor."""
+        return _Waiting(next, self.wait)
+
+
+class _Waiting(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, wait: Callable[[int], Awaitable[None]]) -> None:  # noqa: A002
+        super().__init__(next)
+        self.wait = wait
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        await self.wait(activity.info().attempt)
+        return await self.next.execute_activity(input)
+
+
+async def begun(client: Client, wait: Wait) -> list[tuple[int, bool]]:
+    """The attempts that really began, and whether the server had a heartbeat of each by then."""
+    found: list[tuple[int, bool]] = []
+    name = f"late-{uuid4().hex}"
+    run = client.get_workflow_handle(name)
+
+    @activity.defn(name="effect")
+    async def effect() -> None:
+        found.append((activity.info().attempt, (await pending(run)).HasField("last_heartbeat_time")))
+
+    interceptors = [Busy(lambda attempt: wait(run, attempt)), HeartbeatInterceptor(client)]
+    worker = Worker(client, task_queue=name, workflows=[OneEffect], activities=[effect], interceptors=interceptors)
+    async with worker:
+        await client.start_workflow(OneEffect.run, id=name, task_queue=name)
+        with suppress(WorkflowFailureError):
+            await run.result()
+    return found
+
+
+async def pending(run: WorkflowHandle[Any, Any]) -> PendingActivityInfo:
+    """What the server knows of the one activity."""
+    (found,) = (await run.describe()).raw_description.pending_activities
+    return found
+
+
+async def late(run: WorkflowHandle[Any, Any]) -> None:
+    """Wait until it is late for the attempt that is under way."""
+    started = (await pending(run)).last_started_time.ToDatetime(UTC)
+    left = started + LATE - datetime.now(UTC)
+    await asyncio.sleep(left.total_seconds() + POLL_SECONDS)
+
+
+async def test_what_was_cancelled_before_it_begins_is_not_begun(server: WorkflowEnvironment) -> None:
+    """The attempt is late, and asks once the server knows of the cancellation."""
+
+    async def wait(run: WorkflowHandle[Any, Any], _: int) -> None:
+        await late(run)
+        await run.cancel()
+        while (await pending(run)).state != PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+
+    assert await begun(server.client, wait) == []
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("hours", [0, -1, 1], ids=["right", "behind", "ahead"])
+async def test_what_the_server_has_given_up_is_not_begun(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """The first attempt gets its turn when the second one is under way, whatever the machine's clock says."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    monkeypatch.setattr(heartbeats, "datetime", Clock)
+
+    async def wait(run: WorkflowHandle[Any, Any], attempt: int) -> None:
+        while attempt == 1 and (await pending(run)).attempt == 1:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(POLL_SECONDS)
+
+    assert 1 not in [attempt for attempt, _ in await begun(server.client, wait)]
+
+
+async def test_what_begins_late_and_cannot_ask_the_server_is_not_begun(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt comes late and hears nothing; the server has it done again."""
+    asked: list[str] = []
+    tell = AsyncActivityHandle.heartbeat
+
+    async def heartbeat(self: AsyncActivityHandle, **options: Any) -> None:
+        asked.append("heartbeat")
+        if len(asked) == 1:
+            raise RPCError("silence", RPCStatusCode.UNAVAILABLE, b"")
+        await tell(self, **options)
+
+    monkeypatch.setattr(AsyncActivityHandle, "heartbeat", heartbeat)
+
+    async def wait(run: WorkflowHandle[Any, Any], attempt: int) -> None:
+        if attempt == 1:
+            await late(run)
+
+    found = [attempt for attempt, _ in await begun(server.client, wait)]
+    assert asked
+    assert found
+    assert 1 not in found
+
+
+async def test_what_begins_late_tells_the_server_first(server: WorkflowEnvironment) -> None:
+    """Its time for the next heartbeat is counted from there."""
+
+    found = await begun(server.client, lambda run, _: late(run))
+    assert found
+    assert all(has_told for _, has_told in found)

@@ -8,13 +8,14 @@ import pytest
 
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable
-from llm_do_temporal.extensions.review.messages import shown_review
+from llm_do_temporal.extensions.review.messages import CheckResult, shown_review
 from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.review.questions import digest, section
 from tests.support.runs.delegation import last_tool_result, tool_results
-from tests.support.runs.parked import write_call
+from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
+from tests.support.workshops.layered_commands import HAS_OVERLAYS
 
 SHELL: dict[str, Any] = {"filesystem": {}, "shell": {"default": {"approval_required": True}}}
 
@@ -128,3 +129,45 @@ async def test_a_worker_that_was_made_can_be_called_once_it_was_accepted(place: 
     assert (await place.client.result(run)).output == "Helped."
     assert tool_results(main, "submit_changes")
     await place.replay()
+
+
+RULES = [{"pattern": "mv"}, {"pattern": "cat"}]
+TOOLSETS: dict[str, Any] = {**FILESYSTEM, "shell": {"rules": RULES}}
+CHECK = "grep -q good b.txt"
+
+if HAS_OVERLAYS:
+
+    async def test_commands_and_file_tools_work_on_one_layer_and_the_check_is_part_of_the_question(
+        place: Place,
+    ) -> None:
+        place.workshop(check_command=CHECK)
+        main = scripted(
+            write_call("/a.txt", "bad"),
+            call("shell", command="mv a.txt b.txt"),
+            call("read_file", path="/b.txt"),
+            call("submit_changes"),
+            call("edit_file", path="/b.txt", old_text="bad", new_text="good"),
+            call("shell", command="cat b.txt"),
+            "Done.",
+        )
+        place.worker("main", main, toolsets=TOOLSETS, review="changes")
+        run = await place.start("main")
+        (first,) = await place.pending(run)
+        assert first.request.tool == "submit_changes"
+        shown = shown_review(first.request)
+        assert shown is not None
+        assert shown.check == CheckResult(command=CHECK, exit_code=1)
+        assert not (place.folder / "b.txt").exists()
+        await place.decide(run, "modify", args={**first.request.args, "accept": [], "rest": "keep"})
+        (second,) = await place.pending(run)
+        shown = shown_review(second.request)
+        assert shown is not None
+        assert shown.check == CheckResult(command=CHECK, exit_code=0)
+        await place.decide(run, id=second.id)
+        await place.client.result(run)
+        assert (place.folder / "b.txt").read_text() == "good"
+        assert not (place.folder / "a.txt").exists()
+        results = [one.data for one in main.requests[-1].results("shell")]
+        assert [one["exit_code"] for one in results] == [0, 0]
+        assert results[1]["stdout"] == "good"
+        await place.replay()
