@@ -104,8 +104,7 @@ class ForksExtension(Extension):
         """See Extension."""
         from llm_do_temporal.extensions.forks.client_attempts import prepare_attempt
 
-        attempt = await prepare_attempt(client, run, start)
-        return attempt.start, attempt.lines
+        return await prepare_attempt(client, run, start)
 
 
 EXTENSION = ForksExtension()

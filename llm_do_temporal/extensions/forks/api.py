@@ -16,7 +16,7 @@ from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService, run_id
 from llm_do_temporal.doors.values import RequestBody, ResponseValue, Run
 from llm_do_temporal.extensions.forks.client_forks import ForkPlan, ForkRequest, plan_fork
-from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate
+from llm_do_temporal.extensions.forks.policy.changes import ForkEstimate
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.remote import RemoteClient, run_path
 from llm_do_temporal.storage.places import workshop_blobs

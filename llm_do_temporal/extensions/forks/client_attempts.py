@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
 from temporalio.client import Client
 
 from llm_do_temporal.client.connections import translated
 from llm_do_temporal.errors import EffectFailed, UsageError
-from llm_do_temporal.extensions.forks.client_forks import COMMAND_TOOLS, READ_TOOLS, has_layer
+from llm_do_temporal.extensions.forks.client_forks import COMMAND_TOOLS, READ_TOOLS
 from llm_do_temporal.extensions.forks.client_records import (
     AnsweredTurn,
     InvocationRecord,
@@ -41,65 +41,42 @@ from llm_do_temporal.messages.runs import StartRunInput, item_of, item_path
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 
+Step = TypeVar("Step", RecordedTurn, RecordedCall)
 _LAYERED = frozenset(("write_file", "edit_file", "worker_create", "submit_changes")) | COMMAND_TOOLS
 """Tools whose calls change the layer of an invocation that has one, instead of the files."""
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """Further attempt at what a batch has left over."""
+async def prepare_attempt(client: Client, run: str, start: StartRunInput) -> tuple[StartRunInput, list[str]]:
+    """Return the start of what `run` has left over, and lines for people about what it takes over.
 
-    start: StartRunInput
-    """Start of the run, with the record of the one before if anything of it can be taken over."""
-    turns: int = 0
-    """Answers of models that are taken over and not paid for again, if everything is asked as it was."""
-    calls: int = 0
-    """Calls that happened and are not made again."""
-    doubtful: int = 0
-    """Calls that may have happened: people decide about them."""
-    note: str = ""
-    """Reason why nothing can be taken over; empty: something is, or there was nothing."""
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines for people about what is taken over."""
-        if self.note:
-            return [f"everything of these items is done again: {self.note}"]
-        lines: list[str] = []
-        if self.turns or self.calls:
-            turns = "1 turn" if self.turns == 1 else f"{self.turns} turns"
-            calls = "1 call" if self.calls == 1 else f"{self.calls} calls"
-            lines.append(f"{turns} and {calls} that happened are taken over; --no-reuse does all of it again")
-        if self.doubtful:
-            calls = "1 call" if self.doubtful == 1 else f"{self.doubtful} calls"
-            lines.append(f"{calls} may have happened: you are asked before anything of that is done again")
-        return lines
-
-
-async def prepare_attempt(client: Client, run: str, start: StartRunInput) -> Attempt:
-    """Return the start of what `run` has left over, with the record of it in the client's blob store.
-
-    `start` has the items that are left, in their order. Raises ConnectionFailed and KeyMismatch.
+    `start` has the items that are left, in their order. The record of what is taken over, if there is anything, is put
+    into the client's blob store. Raises ConnectionFailed and KeyMismatch.
     """
-    blobs = blobs_of(client.data_converter)
+    blobs, nothing = blobs_of(client.data_converter), "everything of these items is done again"
     if blobs is None:
-        return Attempt(start, note="the workshop's blob store, which keeps what is taken over, is not known here")
+        return start, [f"{nothing}: the workshop's blob store, which keeps what is taken over, is not known here"]
     try:
         async with translated(run):
             record = await read_run_record(client, run)
         index = index_of_attempt(record, await asyncio.to_thread(_before, record, blobs))
     except (UsageError, EffectFailed) as error:
-        return Attempt(start, note=error.message)
-    if not (index.turns or index.calls or index.doubtful):
-        return Attempt(start)
+        return start, [f"{nothing}: {error.message}"]
+    turns, calls = (sum(map(len, steps.values())) for steps in (index.turns, index.calls))
+    if not (turns or calls or index.doubtful):
+        return start, []
     digest = await asyncio.to_thread(blobs.put_bytes, index.model_dump_json().encode())
-    fork = ForkSource(run=run, index=digest, then=False, in_place=True)
-    return Attempt(
-        with_source(start, fork),
-        turns=sum(map(len, index.turns.values())),
-        calls=sum(map(len, index.calls.values())),
-        doubtful=len(index.doubtful),
-    )
+    lines: list[str] = []
+    if turns or calls:
+        taken = f"{_counted(turns, 'turn')} and {_counted(calls, 'call')}"
+        lines.append(f"{taken} that happened are taken over; --no-reuse does all of it again")
+    if index.doubtful:
+        calls = _counted(len(index.doubtful), "call")
+        lines.append(f"{calls} may have happened: you are asked before anything of that is done again")
+    return with_source(start, ForkSource(run=run, index=digest, then=False, in_place=True)), lines
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def index_of_attempt(record: RunRecord, before: ForkIndex | None = None) -> ForkIndex:
@@ -110,7 +87,9 @@ def index_of_attempt(record: RunRecord, before: ForkIndex | None = None) -> Fork
     """
     if record.start.batch is None:
         raise UsageError(f"run '{record.run}' is no batch")
-    places = _places_left(record)
+    paths = [item_path(number) for number in range(1, len(record.start.batch.items) + 1)]
+    ended = {one.path for one in record.invocations.values() if one.result is not None}
+    places = {item_path(number): path for number, path in enumerate((one for one in paths if one not in ended), 1)}
     steps = _Steps(record)
     for one in record.invocations.values():
         if item_of(one.path) in places.values():
@@ -128,15 +107,6 @@ def index_of_attempt(record: RunRecord, before: ForkIndex | None = None) -> Fork
         calls={key: found for key, found in calls.items() if found},
         doubtful=tuple(sorted(steps.doubtful - calls.keys())),
     )
-
-
-def _places_left(record: RunRecord) -> dict[str, str]:
-    """Return the places of the items that have not completed, by the places that they have in the next run."""
-    items = record.start.batch.items if record.start.batch is not None else ()
-    paths = [item_path(number) for number in range(1, len(items) + 1)]
-    ended = {one.path for one in record.invocations.values() if one.result is not None}
-    left = [path for path in paths if path not in ended]
-    return {item_path(number): path for number, path in enumerate(left, 1)}
 
 
 def _before(record: RunRecord, blobs: BlobStore) -> ForkIndex | None:
@@ -185,21 +155,20 @@ class _Steps:
     def take_earlier(self, before: ForkIndex) -> None:
         """Take over what an earlier attempt had, and the last one has not come to."""
         places = {then: now for now, then in before.items.items()}
-        for key, turns in before.turns.items():
-            for one in turns:
-                path = _moved(one.path, places)
-                if path and self._is_new(key, path, self.turns.get(key, [])):
-                    self.turns.setdefault(key, []).append(one.model_copy(update={"path": path}))
-        for key, calls in before.calls.items():
-            for one in calls:
-                path = _moved(one.path, places)
-                if path and self._is_new(key, path, self.calls.get(key, [])):
-                    self.calls.setdefault(key, []).append(one.model_copy(update={"path": path}))
+        self._take_steps(before.turns, self.turns, places)
+        self._take_steps(before.calls, self.calls, places)
         # A person who did not want it done again has not said that it never happened.
         self.doubtful |= set(before.doubtful)
 
-    def _is_new(self, key: str, path: str, known: Sequence[RecordedTurn | RecordedCall]) -> bool:
-        return (item_of(path), key) not in self._again and all(one.path != path for one in known)
+    def _take_steps(
+        self, earlier: Mapping[str, Sequence[Step]], mine: dict[str, list[Step]], places: Mapping[str, str]
+    ) -> None:
+        for key, one in ((key, one) for key, steps in earlier.items() for one in steps):
+            item = item_of(one.path)
+            path = places[item] + one.path.removeprefix(item) if item in places else ""
+            is_new = path and (item_of(path), key) not in self._again
+            if is_new and all(known.path != path for known in mine.get(key, ())):
+                mine.setdefault(key, []).append(one.model_copy(update={"path": path}))
 
 
 def kept_turns(one: InvocationRecord) -> int:
@@ -215,20 +184,12 @@ def kept_turns(one: InvocationRecord) -> int:
 def _went_wrong(one: InvocationRecord, turn: AnsweredTurn) -> bool:
     """Return whether the model was told of an error after a turn that others follow: of a call, or of its answer."""
     # Without a call another turn follows a review, or an answer that cannot be used.
-    unusable = not turn.calls and not (turn.review is not None and has_layer(one))
+    unusable = not turn.calls and not (turn.review is not None and one.has_layer)
     return unusable or any(call.outcome in ("failed", "retry") for call in turn.calls)
 
 
 def _is_made_again(one: InvocationRecord, call: MadeCall, delegated: Collection[str]) -> bool:
     """Return whether a call that has returned is made again: it only reads, delegates, or has changed a layer."""
-    toolset = one.start.worker.python
-    kinds = {} if toolset is None else {tool.name: tool.kind for tool in toolset.tools}
-    if call.tool in kinds:
-        return kinds[call.tool] == "context" and has_layer(one)
-    return call.tool in READ_TOOLS or call.key in delegated or (has_layer(one) and call.tool in _LAYERED)
-
-
-def _moved(path: str, places: Mapping[str, str]) -> str:
-    """Return the path in a run that has the items at these places; empty: it has no such item."""
-    item = item_of(path)
-    return places[item] + path.removeprefix(item) if item in places else ""
+    if call.tool in one.functions:
+        return one.functions[call.tool] == "context" and one.has_layer
+    return call.tool in READ_TOOLS or call.key in delegated or (one.has_layer and call.tool in _LAYERED)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import yaml
@@ -45,16 +46,17 @@ from llm_do_temporal.extensions.forks.messages import (
 )
 from llm_do_temporal.extensions.forks.policy.changes import (
     ChangedDecision,
+    Cut,
+    ForkEstimate,
     cut_at,
     cut_of_decision,
     cut_of_paths,
     cut_of_result,
     cut_of_workers,
+    estimate_fork,
     read_decisions,
     read_step,
 )
-from llm_do_temporal.extensions.forks.policy.cut import Cut
-from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, estimate_fork
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.activities import (
     EDIT_FILE,
@@ -66,10 +68,11 @@ from llm_do_temporal.messages.activities import (
 )
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, ScriptedAnswer
 from llm_do_temporal.messages.base import Json, read_json
-from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker, PythonTool
+from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.definitions import DelegateTool, PinnedWorker
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.files.sandbox import Tree, locate
+from llm_do_temporal.policy.files.sandbox import locate
 from llm_do_temporal.policy.identity import ending_key, read_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.models import ModelSources, check_models, resolve_model
@@ -157,7 +160,7 @@ def plan_of(
         )
     aliases = record.loaded.settings.models.aliases if request.then and record.loaded is not None else None
     doubts = check_models(aliases, [request.model])
-    changed = changed_definitions(record, request.worker, request.settings, request.model, workshop)
+    changed = _Changes(record, workshop).applied(request)
     cut = cut_of_workers(outline, changed.surely, sure=True).plus(cut_of_workers(outline, changed.perhaps, sure=False))
     for text in request.at:
         cut = cut.plus(cut_at(outline, read_step(text)))
@@ -173,8 +176,11 @@ def plan_of(
             raise UsageError(f"the result of '{step}' is given twice", next_step="Keep one of the two.")
         results[key], cut = value, cut.plus(around)
     answers = tuple(_answer(record, one, request) for one in decisions)
-    options = IndexOptions(request.then, results, before, bool(changed.surely or changed.perhaps))
-    index = build_index(record, cut, options).model_copy(update=_definitions(record, changed, request))
+    is_changed = bool(changed.surely or changed.perhaps)
+    index = build_index(record, cut, then=request.then, results=results, before=before, changed_workers=is_changed)
+    if request.then:
+        read = {key: RecordedRead(result=result) for key, result in record.reads.items()}
+        index = index.model_copy(update={"loaded": changed.loaded, "reads": {**read, **changed.reads}})
     start = with_source(record.start, None).model_copy(
         update={
             "aside": True,
@@ -188,17 +194,17 @@ def plan_of(
     return ForkPlan(record.run, start, index, estimate, request.then, (*changed.warnings, *doubts))
 
 
-def _definitions(record: RunRecord, changed: ChangedDefinitions, request: ForkRequest) -> dict[str, Any]:
-    """Return the fields of the index about definitions: as they were then, with the changes."""
-    if not request.then:
-        return {}
-    read = {key: RecordedRead(result=result) for key, result in record.reads.items()}
-    return {"loaded": changed.loaded, "reads": {**read, **changed.reads}}
-
-
 def _answer(record: RunRecord, changed: ChangedDecision, request: ForkRequest) -> ScriptedAnswer:
     question = next(one for one in record.questions if one.id == changed.id)
-    args = _object(changed.more, f"{changed.id}=modify") if changed.decision == "modify" else None
+    args: dict[str, Any] | None = None
+    if changed.decision == "modify":
+        whose = f"{changed.id}=modify"
+        try:
+            args = read_json(_text_of(changed.more, whose))
+        except ValueError as error:
+            raise UsageError(f"the arguments of '{whose}' are no JSON: {error}") from error
+        if not isinstance(args, dict):
+            raise UsageError(f"the arguments of '{whose}' are no JSON object")
     try:
         check_change(question, Decision(decision=DecisionKind(changed.decision), args=args))
     except DecisionRefused as refused:
@@ -211,16 +217,6 @@ def _answer(record: RunRecord, changed: ChangedDecision, request: ForkRequest) -
         note=changed.more if changed.decision == "reject" else "",
         by=request.by or login_name(),
     )
-
-
-def _object(text: str, whose: str) -> dict[str, Any]:
-    try:
-        value = read_json(_text_of(text, whose))
-    except ValueError as error:
-        raise UsageError(f"the arguments of '{whose}' are no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"the arguments of '{whose}' are no JSON object")
-    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _read_result(text: str) -> tuple[str, Any]:
@@ -252,38 +248,25 @@ _NOT_SEEN = frozenset(("warnings", "unloaded"))
 
 
 @dataclass(frozen=True)
-class ChangedDefinitions:
+class _ChangedDefinitions:
     """Definitions of a fork."""
 
     loaded: LoadedRun | None
     """Entry worker and settings; None: the run had loaded none."""
-    reads: Mapping[str, RecordedRead] = field(default_factory=dict[str, RecordedRead])
+    reads: Mapping[str, RecordedRead]
     """Workers that the run called, as they are loaded in the fork, by read keys."""
-    surely: tuple[str, ...] = ()
+    surely: list[str]
     """Paths of invocations whose model is told something else, or is another."""
-    perhaps: tuple[str, ...] = ()
+    perhaps: list[str]
     """Paths of invocations whose worker is another in what no model is told."""
-    other_models: tuple[str, ...] = ()
+    other_models: list[str]
     """Paths of invocations whose model is another."""
-    warnings: tuple[str, ...] = ()
-
-
-def changed_definitions(
-    record: RunRecord, file: Path | None, settings: Sequence[str], model: str | None, workshop: Path | None
-) -> ChangedDefinitions:
-    """Return the definitions of a fork of the run, with the worker of `file`, these settings and this model.
-
-    Raises DefinitionError for a worker file that is wrong, UsageError for a worker that the run had not.
-    """
-    changes = _Changes(record, workshop)
-    if file is not None:
-        changes.use_file(file)
-    for text in settings:
-        changes.set_key(text)
-    return changes.applied(model)
+    warnings: list[str]
 
 
 class _Changes:
+    """Changes of workers. Raises DefinitionError for a file that is wrong, UsageError for a worker that did not run."""
+
     def __init__(self, record: RunRecord, workshop: Path | None) -> None:
         self._record = record
         self._workshop = workshop
@@ -297,7 +280,7 @@ class _Changes:
         if record.loaded is not None and record.loaded.template is None:
             self._pinned.setdefault(record.loaded.worker.name, record.loaded.worker)
 
-    def use_file(self, file: Path) -> None:
+    def _use_file(self, file: Path) -> None:
         """Take the definition of the worker that is called like the file, or like the folder of a `worker.worker`."""
         name = file.stem if file.stem in self._pinned else named_worker(file)
         self._known(name, f"the file '{file}'")
@@ -308,7 +291,7 @@ class _Changes:
             place = WorkerPlace(name, real, root)
         self._texts[name] = (place, text)
 
-    def set_key(self, text: str) -> None:
+    def _set_key(self, text: str) -> None:
         """Give a key of a worker's file another value."""
         where, equals, given = text.partition("=")
         name, colon, key = where.partition(":")
@@ -327,8 +310,12 @@ class _Changes:
         place, before = self._texts.get(name) or self._as_now(name)
         self._texts[name] = (place, _with_key(before, place, path, given))
 
-    def applied(self, model: str | None) -> ChangedDefinitions:
+    def applied(self, request: ForkRequest) -> _ChangedDefinitions:
         """Return the definitions with all changes."""
+        if request.worker is not None:
+            self._use_file(request.worker)
+        for text in request.settings:
+            self._set_key(text)
         registry = Registry(load_workshop(self._root())) if self._texts else None
         workers: dict[str, tuple[PinnedWorker, PinnedWorker]] = {}
         for name, (place, text) in self._texts.items():
@@ -338,39 +325,27 @@ class _Changes:
             self._warnings += workers[name][1].warnings
         pinned = {name: workers[name][1] if name in workers else one for name, one in self._pinned.items()}
         pinned = {name: _with_callees(one, workers) for name, one in pinned.items()}
-        loaded = self._loaded(pinned, model)
-        surely, perhaps, others = self._changed(pinned, loaded)
-        reads = _reads(pinned, workers)
-        return ChangedDefinitions(loaded, reads, surely, perhaps, others, tuple(self._warnings))
-
-    def _loaded(self, pinned: Mapping[str, PinnedWorker], model: str | None) -> LoadedRun | None:
         loaded = self._record.loaded
-        if loaded is None:
-            return None
-        settings = loaded.settings
-        if model is not None:
-            settings = settings.model_copy(update={"models": settings.models.model_copy(update={"run_model": model})})
-        worker = loaded.worker if loaded.template is not None else pinned[loaded.worker.name]
-        return loaded.model_copy(update={"worker": worker, "settings": settings})
-
-    def _changed(
-        self, pinned: Mapping[str, PinnedWorker], loaded: LoadedRun | None
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Return the paths of invocations that are surely others, that perhaps are, and that have other models."""
+        if loaded is not None:
+            settings = loaded.settings
+            if request.model is not None:
+                sources = settings.models.model_copy(update={"run_model": request.model})
+                settings = settings.model_copy(update={"models": sources})
+            worker = loaded.worker if loaded.template is not None else pinned[loaded.worker.name]
+            loaded = loaded.model_copy(update={"worker": worker, "settings": settings})
         surely: list[str] = []
         perhaps: list[str] = []
         models: dict[str, str] = {}
         for path, one in self._record.invocations.items():
             before = one.start.worker
             now = before if one.start.template is not None else pinned[before.name]
-            model = one.start.model if loaded is None else _model(loaded.settings.models, now, one, models)
-            models[path] = model
-            if model != one.start.model or _differs(before, now, _NOT_TOLD):
+            models[path] = one.start.model if loaded is None else _model(loaded.settings.models, now, one, models)
+            if models[path] != one.start.model or _differs(before, now, _NOT_TOLD):
                 surely.append(path)
             elif _differs(before, now, _NOT_SEEN):
                 perhaps.append(path)
         others = [path for path, one in self._record.invocations.items() if models[path] != one.start.model]
-        return tuple(surely), tuple(perhaps), tuple(others)
+        return _ChangedDefinitions(loaded, _reads(pinned, workers), surely, perhaps, others, self._warnings)
 
     def _known(self, name: str, whose: str) -> None:
         if name not in self._pinned:
@@ -445,17 +420,18 @@ def _with_callees(worker: PinnedWorker, changed: Mapping[str, tuple[PinnedWorker
     toolset = worker.delegation
     if toolset is None or not any(tool.name in changed for tool in toolset.tools):
         return worker
-    tools = tuple(_callee_tool(tool, changed[tool.name][1]) if tool.name in changed else tool for tool in toolset.tools)
-    return worker.model_copy(update={"delegation": toolset.model_copy(update={"tools": tools})})
-
-
-def _callee_tool(tool: DelegateTool, callee: PinnedWorker) -> DelegateTool:
-    return DelegateTool(
-        name=tool.name,
-        description=callee.description or f"Call the worker '{tool.name}' to delegate a subtask.",
-        takes_attachments=callee.attachment_policy.max_attachments > 0,
-        input_schema=callee.input_schema,
+    tools = tuple(
+        DelegateTool(
+            name=tool.name,
+            description=callee.description or f"Call the worker '{tool.name}' to delegate a subtask.",
+            takes_attachments=callee.attachment_policy.max_attachments > 0,
+            input_schema=callee.input_schema,
+        )
+        if tool.name in changed and (callee := changed[tool.name][1])
+        else tool
+        for tool in toolset.tools
     )
+    return worker.model_copy(update={"delegation": toolset.model_copy(update={"tools": tools})})
 
 
 def _reads(
@@ -469,11 +445,10 @@ def _reads(
             both = _with_callees(changed[name][0], changed), worker
         elif _needs_python(worker):
             continue
-        asked = (worker.source,) if worker.source.startswith("pkg:") else (name,)
-        for one in asked:
-            for run_python, loaded in enumerate(both):
-                request = LoadWorkerInput(name=one, run_python=bool(run_python)).model_dump(mode="json")
-                reads[read_key(LOAD_WORKER.name, request)] = RecordedRead(result=loaded.model_dump(mode="json"))
+        asked = worker.source if worker.source.startswith("pkg:") else name
+        for run_python, loaded in enumerate(both):
+            request = LoadWorkerInput(name=asked, run_python=bool(run_python)).model_dump(mode="json")
+            reads[read_key(LOAD_WORKER.name, request)] = RecordedRead(result=loaded.model_dump(mode="json"))
     return reads
 
 
@@ -511,68 +486,56 @@ _OF_PEOPLE = ("signal", "update", "script", "grant", "rule")
 _ChangeActivity = Literal["write_file", "edit_file", "save_worker", "run_command"]
 
 
-@dataclass(frozen=True)
-class IndexOptions:
-    """Choices about what is reused, besides the cut."""
+def build_index(
+    record: RunRecord,
+    cut: Cut,
+    *,
+    then: bool = True,
+    results: Mapping[str, Json] = MappingProxyType({}),
+    before: ForkIndex | None = None,
+    changed_workers: bool = False,
+) -> ForkIndex:
+    """Return what a fork reuses of the run.
 
-    then: bool = True
-    """Whether files count as they were; else delegations, commands and what was read are done anew."""
-    results: dict[str, Json] | None = None
-    """Results that replace those of calls, by call key; None: none."""
-    before: ForkIndex | None = None
-    """Record that the run reused, where it is a fork itself: it has what was taken over whole. None: there is none."""
-    changed_workers: bool = False
-    """Whether any worker or model is another, so that no delegation of that record counts."""
-
-
-def build_index(record: RunRecord, cut: Cut, options: IndexOptions = IndexOptions()) -> ForkIndex:
-    """Return what a fork reuses of the run."""
+    `then` says that files count as they were; else delegations, commands and what was read are done anew. `results`
+    replace those of calls, by call key. `before` is the record that the run reused itself, with what it took over
+    whole: calls with their changes of files, and what they began. With `changed_workers`, a worker or model is another,
+    so that no delegation of that record counts.
+    """
     turns: dict[str, list[RecordedTurn]] = {}
     calls: dict[str, list[RecordedCall]] = {}
+    places: dict[str, tuple[str, int, str]] = {}
     for one in record.invocations.values():
         for turn in one.turns:
+            for call in turn.calls:
+                places.setdefault(call.key, (one.path, turn.number, call.tool))
             if turn.key not in cut.turns:
                 found = RecordedTurn(path=one.path, turn=turn.number, answer=turn.answer)
                 turns.setdefault(turn.key, []).append(found)
-        for key, call in _Calls(record, one, options).all():
+        for key, call in _Calls(record, one, then).all():
             if key and key not in cut.calls:
                 calls.setdefault(key, []).append(call)
-    if options.before is not None:
-        _take_over(options.before, cut, options, turns, calls)
-    for key, content in (options.results or {}).items():
-        at = _place_of(record, key)
-        if at is not None:
-            path, turn, tool = at
-            calls[key] = [RecordedCall(path=path, turn=turn, tool=tool, outcome="returned", content=content)]
+    if before is not None:
+        turns = {key: list(some) for key, some in before.turns.items() if key not in cut.turns} | turns
+        begun = {key: list(some) for key, some in before.calls.items() if key not in cut.calls}
+        if changed_workers or not then:
+            begun = {key: [one for one in some if not one.child] for key, some in begun.items()}
+        own = {key: some for key, some in calls.items() if any(one.effects or one.child for one in some)}
+        calls |= {key: some for key, some in begun.items() if some and key not in own}
+    for key in results.keys() & places.keys():
+        path, turn, tool = places[key]
+        calls[key] = [RecordedCall(path=path, turn=turn, tool=tool, outcome="returned", content=results[key])]
     return ForkIndex(
         run=record.run,
         execution=record.execution,
         turns={key: tuple(found) for key, found in turns.items()},
         calls={key: tuple(found) for key, found in calls.items()},
         asked=cut.asked,
-        answers=tuple(one for one in answers_of(record) if one.content_key not in cut.asked),
+        answers=tuple(one for one in _answers_of(record) if one.content_key not in cut.asked),
     )
 
 
-def _take_over(
-    before: ForkIndex,
-    cut: Cut,
-    options: IndexOptions,
-    turns: dict[str, list[RecordedTurn]],
-    calls: dict[str, list[RecordedCall]],
-) -> None:
-    """Add what a run has reused of another one: calls with their changes of files, and what they began."""
-    for key, found in before.turns.items():
-        if key not in cut.turns:
-            turns.setdefault(key, list(found))
-    for key, recorded in before.calls.items():
-        left = [one for one in recorded if not (one.child and (options.changed_workers or not options.then))]
-        if left and key not in cut.calls:
-            own = calls.get(key, [])
-            calls[key] = own if any(one.effects or one.child for one in own) else left
-
-
-def answers_of(record: RunRecord) -> Iterator[ScriptedAnswer]:
+def _answers_of(record: RunRecord) -> Iterator[ScriptedAnswer]:
     """Yield the decisions of a run, each for the same question about the same call."""
     for question in record.questions:
         verdict, request = question.verdict, question.request
@@ -597,7 +560,7 @@ class _Calls:
 
     record: RunRecord
     invocation: InvocationRecord
-    options: IndexOptions
+    then: bool
 
     def all(self) -> Iterator[tuple[str, RecordedCall]]:
         """Yield calls, reviews and the delegations to those directly below, with their keys."""
@@ -611,7 +574,7 @@ class _Calls:
                     path=self.invocation.path, turn=turn.number, tool="", outcome="returned", content=turn.review
                 )
                 yield ending_key(turn.key), words
-        for child in self._children() if self.options.then else ():
+        for child in self._children() if self.then else ():
             if child.result is not None and child.start.content_key and not self._is_lost(child):
                 yield child.start.content_key, self._delegation(child)
 
@@ -620,15 +583,22 @@ class _Calls:
         if call.outcome is None or call.lost:
             return None
         below = [child for child in self._children() if child.start.called_by == call.key]
-        if call.tool in {one.name for one in self._functions()}:
+        if call.tool in self.invocation.functions:
             unseen = self._unseen(turn)
-            is_only = sum(one.tool in {tool.name for tool in self._functions()} for one in turn.calls) == 1
+            is_only = sum(one.tool in self.invocation.functions for one in turn.calls) == 1
             if unseen and not is_only:
                 return None
             below += [one for one in unseen if isinstance(one, InvocationRecord)]
-            if self._writes_unseen(call):
+            if self.invocation.functions[call.tool] == "context" and self.invocation.has_layer:
+                # It runs in workflow code, on a layer: what it changed is in no history.
                 return None
-        if self._was_taken_over(call, below) or not self._is_current(call, below):
+        is_seen = below or call.tool in _CHANGE_TOOLS or call.tool in READ_TOOLS
+        is_fork = source_of(self.record.start.parts) is not None
+        if is_fork and not is_seen and all(one.key != call.key for one in self.invocation.effects):
+            # It may have been taken over whole: then what it changed is not in this run's histories.
+            return None
+        if not self.then and (below or call.tool in READ_TOOLS or call.tool in COMMAND_TOOLS):
+            # Files may be others now.
             return None
         if any(map(self._is_lost, below)):
             return None
@@ -643,23 +613,12 @@ class _Calls:
             saved=self._saved(below),
         )
 
-    def _was_taken_over(self, call: MadeCall, below: list[InvocationRecord]) -> bool:
-        """Return whether what a call changed is not in this run's histories: a fork may have taken it over whole."""
-        is_seen = below or call.tool in _CHANGE_TOOLS or call.tool in READ_TOOLS
-        if source_of(self.record.start.parts) is None or is_seen:
-            return False
-        return not any(one.key == call.key for one in self.invocation.effects)
-
-    def _is_current(self, call: MadeCall, below: list[InvocationRecord]) -> bool:
-        """Return whether a call may be reused although files may be others now."""
-        return self.options.then or not (below or call.tool in READ_TOOLS or call.tool in COMMAND_TOOLS)
-
     def _delegation(self, child: InvocationRecord) -> RecordedCall:
         result = child.result
         assert result is not None
         return RecordedCall(
             path=self.invocation.path,
-            turn=self.invocation.children.get(self._workflow_of(child), 0),
+            turn=self.invocation.children.get(child.workflow, 0),
             tool="",
             outcome="returned",
             result=result.model_copy(update={"layer": None}),
@@ -668,15 +627,8 @@ class _Calls:
             saved=self._saved([child]),
         )
 
-    def _workflow_of(self, child: InvocationRecord) -> str:
-        return f"{child.start.run}/{child.path}"
-
     def _children(self) -> list[InvocationRecord]:
         return self.record.children_of(self.invocation)
-
-    def _functions(self) -> tuple[PythonTool, ...]:
-        toolset = self.invocation.start.worker.python
-        return () if toolset is None else toolset.tools
 
     def _unseen(self, turn: AnsweredTurn) -> list[InvocationRecord | MadeEffect]:
         """Return what began after the turn's answer by no call of it: functions have begun it."""
@@ -685,22 +637,15 @@ class _Calls:
             one for one in self.invocation.effects if one.turn == turn.number and one.key not in made
         ]
         started = self.invocation.children
-        begun = [one for one in self._children() if started.get(self._workflow_of(one)) == turn.number]
+        begun = [one for one in self._children() if started.get(one.workflow) == turn.number]
         return [*found, *(child for child in begun if child.start.called_by not in made)]
-
-    def _writes_unseen(self, call: MadeCall) -> bool:
-        """Return whether what a function changes is in no history: it runs in workflow code, on a layer."""
-        kind = next(one.kind for one in self._functions() if one.name == call.tool)
-        return kind == "context" and has_layer(self.invocation)
 
     def _effects(self, turn: AnsweredTurn, call: MadeCall, below: list[InvocationRecord]) -> Iterator[RecordedEffect]:
         """Yield the changes of files that a call has made, in their order."""
-        if call.tool in _CHANGE_TOOLS and call.outcome == "returned":
-            own = [one for one in self.invocation.effects if one.key == call.key]
-            if not own:
-                yield from self._written_in_layer(call)
-        unseen = self._unseen(turn) if call.tool in {one.name for one in self._functions()} else []
         mine = [one for one in self.invocation.effects if one.key == call.key]
+        if not mine and call.tool in _CHANGE_TOOLS and call.outcome == "returned":
+            yield from self._written_in_layer(call)
+        unseen = self._unseen(turn) if call.tool in self.invocation.functions else []
         mine += [one for one in unseen if isinstance(one, MadeEffect)]
         ordered: list[tuple[int, Iterator[RecordedEffect]]] = [(one.at, iter((_effect(one),))) for one in mine]
         for child in below:
@@ -724,9 +669,17 @@ class _Calls:
 
     def _written_in_layer(self, call: MadeCall) -> Iterator[RecordedEffect]:
         """Yield the change that a call made in a layer, where the history has only its result."""
-        args = self._args_of(call)
+        # People may have changed them.
+        changed = [
+            question.verdict.args
+            for question in self.record.questions
+            if question.request.content_key == call.key
+            and question.verdict is not None
+            and question.verdict.decision is DecisionKind.MODIFY
+        ]
+        args = (changed[-1] or {}) if changed else call.args
         try:
-            place = locate(self._tree(), str(args["path"]))
+            place = locate(self.invocation.start.tree, str(args["path"]))
         except (KeyError, Refusal):
             return
         where: dict[str, Any] = {
@@ -741,31 +694,15 @@ class _Calls:
         # A layer that it began on: what cannot be repeated there is done anew.
         yield RecordedEffect(activity=activity, request={**where, **texts}, result=result, began=CarriedLayer())
 
-    def _args_of(self, call: MadeCall) -> dict[str, Any]:
-        """Return the arguments that a call was carried out with: people may have changed them."""
-        changed = [
-            question.verdict.args
-            for question in self.record.questions
-            if question.request.content_key == call.key
-            and question.verdict is not None
-            and question.verdict.decision is DecisionKind.MODIFY
-        ]
-        return changed[-1] if changed else call.args
-
-    def _tree(self) -> Tree:
-        return self.invocation.start.tree
-
     def _is_lost(self, child: InvocationRecord) -> bool:
         """Return whether nobody knows what came of an effect below."""
         return any(call.lost for one in self.record.below(child.path) for turn in one.turns for call in turn.calls)
 
     def _saved(self, below: list[InvocationRecord]) -> Json:
-        if not below:
-            return None
-        spent = self.record.spent_below(below[0].path)
-        for one in below[1:]:
+        spent = Usage()
+        for one in below:
             spent = spent.plus(self.record.spent_below(one.path))
-        return spent.model_dump(mode="json")
+        return spent.model_dump(mode="json") if below else None
 
 
 def _effect(made: MadeEffect) -> RecordedEffect:
@@ -777,19 +714,3 @@ def _effect(made: MadeEffect) -> RecordedEffect:
         result=made.result,
         began=None if layer is None else layer.carried,
     )
-
-
-def has_layer(one: InvocationRecord) -> bool:
-    """Return whether an invocation works on a layer, as far as its start tells."""
-    settings, worker = one.start.settings, one.start.worker
-    return one.start.layer is not None or bool(settings.review or worker.review) or settings.aside
-
-
-def _place_of(record: RunRecord, key: str) -> tuple[str, int, str] | None:
-    """Return path, turn and tool of the call with this key; None: no answer has it."""
-    for one in record.invocations.values():
-        for turn in one.turns:
-            for call in turn.calls:
-                if call.key == key:
-                    return one.path, turn.number, call.tool
-    return None

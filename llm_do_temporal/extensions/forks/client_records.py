@@ -20,7 +20,7 @@ from llm_do_temporal.client.history.events import activity_of, decode_json, fail
 from llm_do_temporal.client.history.invocations import Beginnings, RequestParts, is_result
 from llm_do_temporal.client.history.questions import Question, read_desk
 from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, OutcomeUnknown, RunCancelled, UsageError
-from llm_do_temporal.extensions.forks.policy.outline import (
+from llm_do_temporal.extensions.forks.policy.changes import (
     KeyedCall,
     KeyedInvocation,
     KeyedQuestion,
@@ -103,6 +103,22 @@ class AnsweredTurn:
     review: str | None = None
     """Words of a review after it, that the agent went on with; None: there were none."""
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Usage of the turn, as Pydantic AI's RequestUsage is in the history."""
+        return cast("dict[str, Any]", self.answer.get("usage") or {})
+
+    @property
+    def spent(self) -> Usage:
+        """Usage of the turn, as runs count it."""
+        cost = self.usage.get("cost")
+        return Usage(
+            requests=1,
+            input_tokens=int(self.usage.get("input_tokens") or 0),
+            output_tokens=int(self.usage.get("output_tokens") or 0),
+            cost_usd=None if cost is None else Decimal(str(cost)),
+        )
+
 
 @dataclass
 class MadeEffect:
@@ -155,6 +171,23 @@ class InvocationRecord:
         """Place in the tree."""
         return self.start.path
 
+    @property
+    def workflow(self) -> str:
+        """Id of its workflow, where it was called by another."""
+        return f"{self.start.run}/{self.path}"
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """Kinds of the Python functions of its worker, by their names."""
+        toolset = self.start.worker.python
+        return {} if toolset is None else {tool.name: tool.kind for tool in toolset.tools}
+
+    @property
+    def has_layer(self) -> bool:
+        """Whether it works on a layer, as far as its start tells."""
+        settings, worker = self.start.settings, self.start.worker
+        return self.start.layer is not None or bool(settings.review or worker.review) or settings.aside
+
 
 class HistoryReader:
     """Reads the histories of one workflow, its events in their order. Raises UsageError for values out of reach."""
@@ -173,10 +206,8 @@ class HistoryReader:
         """Time of the first change of files, in nanoseconds since 1970; None: there was none."""
         self._beginnings = Beginnings()
         self._requests = RequestParts()
-        self._asked: set[int] = set()
         self._is_waiting = False
         """Whether the newest request of a model has no answer yet."""
-        self._loading: set[int] = set()
         self._open: dict[int, MadeEffect] = {}
         self._lost: set[str] = set()
         self._names: dict[int, str] = {}
@@ -186,8 +217,7 @@ class HistoryReader:
         """Take in the next event."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             self._begin_history(event)
-        self._take_loaded(event)
-        self._take_read(event)
+        self._take_result(event)
         begun = self._beginnings.take(event)
         if begun is not None and self.record is None:
             if begun.is_outside or begun.before is not None:
@@ -217,8 +247,7 @@ class HistoryReader:
                 call.lost = call.key in lost
 
     def _begin_history(self, event: HistoryEvent) -> None:
-        self._requests, self._asked = RequestParts(), set()
-        self._open, self._names = {}, {}
+        self._requests, self._open, self._names = RequestParts(), {}, {}
         started = event.workflow_execution_started_event_attributes
         if started.HasField("parent_workflow_execution"):
             return
@@ -227,20 +256,8 @@ class HistoryReader:
         if is_first or (self.started is not None and self.started.reads is not None):
             self.started = StartRunInput.model_validate(at_hand(started.input.payloads) or {"worker": ""})
 
-    def _take_loaded(self, event: HistoryEvent) -> None:
-        if event.activity_task_scheduled_event_attributes.activity_type.name == LOAD_RUN.name:
-            self._loading.add(event.event_id)
-        local = local_effect(event)
-        result: Sequence[Payload] = ()
-        if local is not None and local.activity == LOAD_RUN.name and local.failure is None:
-            result = local.result
-        elif event.activity_task_completed_event_attributes.scheduled_event_id in self._loading:
-            result = event.activity_task_completed_event_attributes.result.payloads
-        if result:
-            self.loaded = LoadedRun.model_validate(at_hand(result))
-
-    def _take_read(self, event: HistoryEvent) -> None:
-        """Note what an activity has read, within the workflow's task or outside of it, and when files were changed."""
+    def _take_result(self, event: HistoryEvent) -> None:
+        """Note what an activity has loaded or read, in the workflow's task or outside of it, and when files changed."""
         attributes, local = event.activity_task_scheduled_event_attributes, local_effect(event)
         if attributes.activity_type.name:
             self._names[event.event_id] = attributes.activity_type.name
@@ -252,6 +269,8 @@ class HistoryReader:
             payloads, at = completed.result.payloads, event.event_time.ToNanoseconds()
         if name in _CHANGES:
             self.first_change = min(at, self.first_change or at)
+        elif name == LOAD_RUN.name and payloads:
+            self.loaded = LoadedRun.model_validate(at_hand(payloads))
         elif name in _READS and payloads and not is_kept_outside(payloads[0]):
             result = cast("dict[str, Any]", decode_json(payloads[0]) or {})
             if result.get("read_key"):
@@ -274,7 +293,6 @@ class HistoryReader:
             if record.turns:
                 _take_results(record.turns[-1], parts)
         if name == REQUEST_MODEL.name:
-            self._asked.add(event.event_id)
             self._is_waiting = True
         elif name in (*_CHANGES, *_ONCE):
             request = cast("dict[str, Any]", at_hand(payloads) or {})
@@ -284,8 +302,7 @@ class HistoryReader:
 
     def _completed(self, event: HistoryEvent, record: InvocationRecord) -> None:
         scheduled, payloads = activity_of(event), event.activity_task_completed_event_attributes.result.payloads
-        if scheduled in self._asked:
-            self._asked.discard(scheduled)
+        if self._names.get(scheduled) == REQUEST_MODEL.name:
             self._is_waiting = False
             record.turns.append(_answered(len(record.turns) + 1, cast("dict[str, Any]", at_hand(payloads) or {})))
         effect = self._open.pop(scheduled, None)
@@ -354,8 +371,6 @@ def _take_results(turn: AnsweredTurn, parts: Sequence[dict[str, Any]]) -> None:
 
 _AT_ONCE = 16
 """Histories read side by side."""
-_PERSON = ("signal", "update", "script")
-"""Doors of decisions that somebody has taken about this very question, or that a fork took over from such a one."""
 
 
 @dataclass
@@ -385,44 +400,56 @@ class RunRecord:
     def spent_below(self, path: str) -> Usage:
         """Return the usage of all turns of the invocation at this path and of those below it."""
         spent = Usage()
-        for one in self.below(path):
-            for turn in one.turns:
-                keyed = keyed_turn(turn)
-                spent = spent.plus(
-                    Usage(
-                        requests=1,
-                        input_tokens=keyed.input_tokens,
-                        output_tokens=keyed.output_tokens,
-                        cost_usd=keyed.cost,
-                    )
-                )
+        for turn in (turn for one in self.below(path) for turn in one.turns):
+            spent = spent.plus(turn.spent)
         return spent
 
     def outline(self) -> RunOutline:
         """Return the steps of the run by their keys, without contents."""
-        return RunOutline(
-            run=self.run,
-            invocations=tuple(self._keyed(one) for one in self.invocations.values()),
-            questions=tuple(map(_keyed_question, self.questions)),
+        questions = tuple(
+            KeyedQuestion(
+                id=one.id,
+                path=one.request.path,
+                tool=one.request.tool,
+                content_key=one.request.content_key,
+                is_review=one.request.extension is not None,
+            )
+            for one in self.questions
         )
-
-    def functions_of(self, one: InvocationRecord) -> frozenset[str]:
-        """Return the names of the Python functions of an invocation's worker."""
-        toolset = one.start.worker.python
-        return frozenset(tool.name for tool in (toolset.tools if toolset is not None else ()))
+        return RunOutline(
+            run=self.run, invocations=tuple(map(self._keyed, self.invocations.values())), questions=questions
+        )
 
     def _keyed(self, one: InvocationRecord) -> KeyedInvocation:
         below: dict[str, list[str]] = {}
         for child in self.children_of(one):
             below.setdefault(child.start.called_by, []).append(child.path)
+        turns = tuple(
+            KeyedTurn(
+                number=turn.number,
+                key=turn.key,
+                input_tokens=turn.spent.input_tokens,
+                output_tokens=turn.spent.output_tokens,
+                cached_tokens=int(turn.usage.get("cache_read_tokens") or 0),
+                cost=turn.spent.cost_usd,
+                calls=tuple(
+                    KeyedCall(
+                        key=call.key,
+                        tool=call.tool,
+                        number=call.number,
+                        children=tuple(below.get(call.key, ())),
+                        of_function=call.tool in one.functions,
+                    )
+                    for call in turn.calls
+                ),
+            )
+            for turn in one.turns
+        )
         return KeyedInvocation(
             path=one.path,
-            worker=one.start.asker,
-            sha256=one.start.worker.sha256,
-            model=one.start.model,
             delegation_key=one.start.content_key,
             called_by=one.start.called_by,
-            turns=tuple(keyed_turn(turn, below, self.functions_of(one)) for turn in one.turns),
+            turns=turns,
             ended=one.result is not None,
         )
 
@@ -442,7 +469,12 @@ async def read_run_record(client: Client, run: str) -> RunRecord:
             f"the beginning of run '{run}' is no longer kept by the server, so it cannot be forked",
             next_step="Start it again; the server keeps histories for as long as the namespace's retention says.",
         )
-    questions, _ = await read_desk(run, _each(events))
+
+    async def each() -> AsyncIterator[HistoryEvent]:
+        for event in events:
+            yield event
+
+    questions, _ = await read_desk(run, each())
     record = RunRecord(run, execution.execution.run_id, reader.started, reader.loaded, questions=questions)
     turn = asyncio.Semaphore(_AT_ONCE)
     readers = [reader, *await _read_below(client, reader.children, turn)]
@@ -485,50 +517,6 @@ async def _read_below(client: Client, workflows: Sequence[str], turn: asyncio.Se
     return [one for each in await asyncio.gather(*map(read, workflows)) for one in each]
 
 
-def keyed_turn(
-    turn: AnsweredTurn, below: dict[str, list[str]] | None = None, functions: frozenset[str] = frozenset()
-) -> KeyedTurn:
-    """Return the turn without contents.
-
-    `below` has the paths of the invocations that calls began, by call key; `functions` the names of the author's.
-    """
-    usage = cast("dict[str, Any]", turn.answer.get("usage") or {})
-    cost = usage.get("cost")
-    return KeyedTurn(
-        number=turn.number,
-        key=turn.key,
-        model=str(turn.answer.get("model_name") or ""),
-        input_tokens=int(usage.get("input_tokens") or 0),
-        output_tokens=int(usage.get("output_tokens") or 0),
-        cached_tokens=int(usage.get("cache_read_tokens") or 0),
-        cost=None if cost is None else Decimal(str(cost)),
-        calls=tuple(
-            KeyedCall(
-                key=call.key,
-                tool=call.tool,
-                number=call.number,
-                known=call.outcome is not None and not call.lost,
-                children=tuple((below or {}).get(call.key, ())),
-                of_function=call.tool in functions,
-            )
-            for call in turn.calls
-        ),
-    )
-
-
-def _keyed_question(question: Question) -> KeyedQuestion:
-    verdict = question.verdict
-    return KeyedQuestion(
-        id=question.id,
-        path=question.request.path,
-        tool=question.request.tool,
-        content_key=question.request.content_key,
-        decision="" if verdict is None else verdict.decision.value,
-        by_person=verdict is not None and verdict.door in _PERSON,
-        is_review=question.request.extension is not None,
-    )
-
-
 def _order(path: str) -> list[tuple[str, int]]:
     """Return a path as paths are ordered: by names, and those of the same worker by their numbers."""
     found: list[tuple[str, int]] = []
@@ -536,8 +524,3 @@ def _order(path: str) -> list[tuple[str, int]]:
         name, _, number = part.rpartition("-")
         found.append((name, int(number)) if name and number.isdigit() else (part, 0))
     return found
-
-
-async def _each(events: Sequence[HistoryEvent]) -> AsyncIterator[HistoryEvent]:
-    for event in events:
-        yield event

@@ -19,7 +19,7 @@ from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.extensions.forks.client_forks import ForkPlan, ForkRequest
-    from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, Range
+    from llm_do_temporal.extensions.forks.policy.changes import ForkEstimate, Range
     from llm_do_temporal.messages.runs import StartRunInput
 
 

@@ -19,8 +19,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 from llm_do_temporal.extensions.forks.client_forks import ForkRequest, build_index, plan_fork
 from llm_do_temporal.extensions.forks.client_records import read_run_record
-from llm_do_temporal.extensions.forks.policy.cut import Cut
-from llm_do_temporal.extensions.forks.policy.estimate import ForkEstimate, Range
+from llm_do_temporal.extensions.forks.policy.changes import Cut, ForkEstimate, Range
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.extensions.forks.forked_runs import forked

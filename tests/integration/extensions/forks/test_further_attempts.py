@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import RunCancelled
-from llm_do_temporal.extensions.forks.client_attempts import Attempt, prepare_attempt
+from llm_do_temporal.extensions.forks.client_attempts import prepare_attempt
 from llm_do_temporal.policy.values import REPEAT
 from llm_do_temporal.testing import Turn, call, scripted
 from tests.support.runs.batch_items import batch_of
@@ -97,13 +97,16 @@ async def stop(place: Place, run: str) -> None:
     raise AssertionError("it was not cancelled")
 
 
-async def again(place: Place, run: str, **changes: Any) -> tuple[str, Attempt]:
+TAKEN = " that happened are taken over; --no-reuse does all of it again"
+
+
+async def again(place: Place, run: str, **changes: Any) -> tuple[str, list[str]]:
     """Start what the run has left over, and return the new run."""
     left = (await place.client.unfinished(run)).model_copy(update=changes)
-    attempt = await prepare_attempt(place.client.temporal, run, left)
-    second = await place.client.start(attempt.start)
+    start, lines = await prepare_attempt(place.client.temporal, run, left)
+    second = await place.client.start(start)
     place.started.append(second)
-    return second, attempt
+    return second, lines
 
 
 async def outputs(place: Place, run: str) -> dict[str, Any]:
@@ -141,9 +144,9 @@ async def test_an_item_that_was_under_way_goes_on_where_it_was(place: Place) -> 
     await stop(place, run)
     before = len(counted.asked)
     never.set()
-    second, attempt = await again(place, run)
+    second, lines = await again(place, run)
     result = await place.client.result(second)
-    assert (attempt.turns, attempt.calls, attempt.doubtful, attempt.note) == (4, 4, 0, "")
+    assert lines == [f"4 turns and 4 calls{TAKEN}"]
     assert sorted(counted.asked[before:]) == [("n01", 3), ("n02", 3)]
     assert notes(place) == ["n00", "n01", "n02"]
     assert await outputs(place, second) == {"n01": "Done.", "n02": "Done."}
@@ -167,10 +170,10 @@ async def test_a_call_that_failed_and_what_came_of_it_is_tried_again(place: Plac
     assert broken.asked == [("n00", 1), ("n00", 2), ("n00", 3)]
     (place.folder / "free").touch()
     place.script("main", scripted(*[fine] * MOST))
-    second, attempt = await again(place, run)
+    second, lines = await again(place, run)
     await place.client.result(second)
     # The note is there; what failed is made again, and only what follows from that is asked.
-    assert (attempt.turns, attempt.calls) == (2, 1)
+    assert lines == [f"2 turns and 1 call{TAKEN}"]
     assert notes(place) == ["mend-n00", "mend-n00", "n00"]
     assert fine.asked == [("n00", 3)]
     assert await outputs(place, second) == {"n00": "Mended."}
@@ -185,9 +188,9 @@ async def test_an_answer_by_which_an_item_failed_is_asked_again(place: Place) ->
     run = await place.start("main", prompt="", batch=batch_of("n00"))
     await place.client.result(run)
     place.script("main", scripted(*[good] * MOST))
-    second, attempt = await again(place, run)
+    second, lines = await again(place, run)
     await place.client.result(second)
-    assert (attempt.turns, attempt.calls) == (1, 1)
+    assert lines == [f"1 turn and 1 call{TAKEN}"]
     assert good.asked == [("n00", 2)]
     assert notes(place) == ["n00"]
     assert await outputs(place, second) == {"n00": {"n": 7}}
@@ -203,9 +206,10 @@ async def test_what_may_have_happened_is_asked_about_and_kept_in_mind_by_later_a
     await stop(place, run)
     (place.folder / "free").touch()
     for number in (1, 2):
-        run, attempt = await again(place, run)
+        run, lines = await again(place, run)
         (question,) = await place.pending(run)
-        assert (attempt.turns, attempt.calls, attempt.doubtful) == (1, 0, 1)
+        asked = "1 call may have happened: you are asked before anything of that is done again"
+        assert lines == [f"1 turn and 0 calls{TAKEN}", asked]
         assert [use.name for use in question.request.capabilities] == [REPEAT]
         if number == 1:
             await stop(place, run)
@@ -240,9 +244,9 @@ async def test_twins_are_not_taken_for_one_another(place: Place) -> None:
     assert notes(place) == ["twin"]
     await stop(place, run)
     gate.set()
-    second, attempt = await again(place, run)
+    second, lines = await again(place, run)
     await place.client.result(second)
-    assert (attempt.turns, attempt.calls) == (1, 1)
+    assert lines == [f"1 turn and 1 call{TAKEN}"]
     assert notes(place) == ["twin", "twin"]
 
 

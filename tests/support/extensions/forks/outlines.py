@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.extensions.forks.policy.outline import (
+from llm_do_temporal.extensions.forks.policy.changes import (
     KeyedCall,
     KeyedInvocation,
     KeyedQuestion,
@@ -19,7 +19,6 @@ def tree() -> RunOutline:
     """A run: main calls two readers, the second of which calls a checker by a function."""
     main = KeyedInvocation(
         path="main",
-        worker="main",
         turns=(
             turn(
                 1,
@@ -31,12 +30,9 @@ def tree() -> RunOutline:
             turn(3, "m3"),
         ),
     )
-    first = KeyedInvocation(
-        path="main/reader-1", worker="reader", called_by="c1", delegation_key="d1", turns=(turn(1, "r1"),)
-    )
+    first = KeyedInvocation(path="main/reader-1", called_by="c1", delegation_key="d1", turns=(turn(1, "r1"),))
     second = KeyedInvocation(
         path="main/reader-2",
-        worker="reader",
         called_by="c2",
         delegation_key="d2",
         turns=(
@@ -45,14 +41,14 @@ def tree() -> RunOutline:
         ),
     )
     checker = KeyedInvocation(
-        path="main/reader-2/checker-1", worker="checker", called_by="n1", delegation_key="d3", turns=(turn(1, "k1"),)
+        path="main/reader-2/checker-1", called_by="n1", delegation_key="d3", turns=(turn(1, "k1"),)
     )
     return RunOutline(
         run="run",
         invocations=(main, first, second, checker),
         questions=(
-            KeyedQuestion(id="a1", path="main", tool="write_file", content_key="c3", decision="approve"),
-            KeyedQuestion(id="a2", path="main/reader-2", tool="checker", content_key="n1", decision="approve"),
+            KeyedQuestion(id="a1", path="main", tool="write_file", content_key="c3"),
+            KeyedQuestion(id="a2", path="main/reader-2", tool="checker", content_key="n1"),
             KeyedQuestion(id="a3", path="main", tool="submit_changes", content_key="c9", is_review=True),
             KeyedQuestion(id="a4", path="main", tool="budget"),
         ),

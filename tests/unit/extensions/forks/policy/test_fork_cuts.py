@@ -6,18 +6,19 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.forks.policy.changes import (
+    KeyedInvocation,
+    RunOutline,
     cut_at,
     cut_of_decision,
     cut_of_paths,
     cut_of_result,
     cut_of_workers,
+    cut_turns,
     found_question,
     read_decision,
     read_decisions,
     read_step,
 )
-from llm_do_temporal.extensions.forks.policy.cut import cut_turns
-from llm_do_temporal.extensions.forks.policy.outline import KeyedInvocation, RunOutline
 from tests.support.extensions.forks.outlines import tree
 
 
@@ -40,7 +41,7 @@ def test_what_a_function_began_takes_the_calls_of_functions_out() -> None:
 
 
 def test_an_orphan_whose_caller_is_not_kept_is_cut_by_itself() -> None:
-    orphan = KeyedInvocation(path="main/gone-1/left-1", worker="left", called_by="x", delegation_key="y")
+    orphan = KeyedInvocation(path="main/gone-1/left-1", called_by="x", delegation_key="y")
     outline = RunOutline(run="run", invocations=(orphan,))
     assert cut_turns(outline, "main/gone-1/left-1", 1).calls == {"x", "y"}
     assert not cut_turns(outline, "nowhere", 1).turns
@@ -127,7 +128,7 @@ def test_a_turn_that_is_not_there_is_refused_with_those_that_are(text: str, said
 
 
 def test_an_invocation_without_turns_says_so() -> None:
-    outline = RunOutline(run="run", invocations=(KeyedInvocation(path="main", worker="main"),))
+    outline = RunOutline(run="run", invocations=(KeyedInvocation(path="main"),))
     with pytest.raises(UsageError, match="it has no turn"):
         cut_at(outline, read_step("main@1"))
 
@@ -173,7 +174,7 @@ def test_each_call_is_decided_once() -> None:
 
 
 def test_a_run_that_asked_nothing_says_so_and_long_lists_are_cut() -> None:
-    invocations = tuple(KeyedInvocation(path=f"main/x-{number}", worker="x") for number in range(30))
+    invocations = tuple(KeyedInvocation(path=f"main/x-{number}") for number in range(30))
     with pytest.raises(UsageError) as caught:
         found_question(RunOutline(run="run"), read_decision("a1=approve"))
     assert caught.value.next_step == "It asked nobody anything."

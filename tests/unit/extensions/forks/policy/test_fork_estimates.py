@@ -5,20 +5,25 @@ from __future__ import annotations
 from decimal import Decimal
 
 from llm_do_temporal.extensions.forks.policy.changes import (
+    Cut,
+    KeyedInvocation,
+    KeyedQuestion,
+    KeyedTurn,
+    Range,
+    RunOutline,
+    cut_around,
     cut_at,
     cut_of_decision,
     cut_of_result,
+    estimate_fork,
     read_decision,
     read_step,
 )
-from llm_do_temporal.extensions.forks.policy.cut import Cut, cut_around
-from llm_do_temporal.extensions.forks.policy.estimate import Range, estimate_fork
-from llm_do_temporal.extensions.forks.policy.outline import KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
 from tests.support.extensions.forks.outlines import tree
 
 
 def one(*turns: KeyedTurn, ended: bool = True) -> RunOutline:
-    return RunOutline(run="run", invocations=(KeyedInvocation(path="main", worker="main", turns=turns, ended=ended),))
+    return RunOutline(run="run", invocations=(KeyedInvocation(path="main", turns=turns, ended=ended),))
 
 
 def paid(number: int, cost: str | None, *, cached: int = 0) -> KeyedTurn:
@@ -93,7 +98,7 @@ def test_files_of_now_may_change_anything() -> None:
     estimate = estimate_fork(tree(), Cut(), then=False)
     assert estimate.new.low == 0
     assert estimate.reused == Range(low=0, high=7)
-    silent = RunOutline(run="run", invocations=(KeyedInvocation(path="main", worker="main"),))
+    silent = RunOutline(run="run", invocations=(KeyedInvocation(path="main"),))
     assert estimate_fork(silent, Cut(), then=False).is_free
 
 
