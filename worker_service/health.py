@@ -36,7 +36,6 @@ class Progress:
     """State of the process, from start to stop."""
 
     client: Client | None = None
-    """Connected client; None before there is one."""
     polled: Sequence[Polled] = ()
     """Task queues that the process polls; empty before it does."""
     stopping: bool = False
@@ -82,7 +81,6 @@ def health_server(address: str, port: int, progress: Progress) -> Generator[None
 
     class Answers(BaseHTTPRequestHandler):
         timeout = 2 * ANSWER_SECONDS
-        """Seconds that a connection may be silent."""
 
         def do_GET(self) -> None:
             check = checks.get(self.path.partition("?")[0])

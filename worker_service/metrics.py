@@ -28,7 +28,6 @@ from llm_do_temporal.workflows.runtime.spans import COST, UNKNOWN, WAITED, worke
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
-"""Shortest pause between two counts."""
 _LONGEST_POLL_SECONDS = 300.0
 _PAUSE_FACTOR = 20
 """Shortest pause, in durations of the last count: all services of a namespace count."""

@@ -56,7 +56,6 @@ _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
 _EXCERPT = re.compile(r"\s*\d*\s*\|")
 """Line of the parser's message that quotes the file."""
 _VALUE = re.compile(r"(invalid (?:type|value): [a-z -]+?) ?(?:\".*\"|`.*?`)(?=, expected|;|$)")
-"""A value as the parser quotes it."""
 _ARCHIVE = "workflow history not found, may have passed retention period"
 """Words of a server that could have archived the history, and has not. The production server is one of those."""
 _NOT_READY = "Unable to perform workflow execution update"

@@ -56,13 +56,10 @@ class Fate(StrEnum):
     SENT = "sent"
     """No worker service has answered yet; one that starts takes it up."""
     LATE = "late"
-    """Decided by somebody else, who was faster."""
     CHANGED = "changed"
     """Asked about something else than what was shown."""
     GONE = "gone"
-    """Needed by nobody any more."""
     REFUSED = "refused"
-    """Forbidden to this person."""
     UNKNOWN = "unknown"
     """The connection was lost: it may have been taken."""
     AGAIN = "again"
@@ -187,7 +184,6 @@ class _Watch:
         self.again: set[str] = set()
         """Approvals whose calls are asked about again."""
         self.found: dict[str, Question] = {}
-        """The questions that ask again, by these approvals."""
         self._unseen = approvals
         self._open: dict[str, set[str]] = defaultdict(set)
         """Approvals whose calls go on, by the paths of their invocations."""
@@ -233,7 +229,6 @@ class _Sender:
         self._decision = decision
         self._is_answered = False
         self._silent: set[str] = set()
-        """Runs for which no worker service answered."""
 
     async def decide(self, question: FrozenQuestion) -> QuestionOutcome:
         """Decide one question."""

@@ -72,7 +72,6 @@ class OldestRuns:
 
     def __init__(self) -> None:
         self._ends: dict[int, _End] = {}
-        """The end of the list of at most so many runs."""
         self._turn = asyncio.Lock()
 
     async def find(self, count: Count, now: datetime, *, most: int, after: datetime | None = None) -> datetime:
@@ -124,15 +123,12 @@ class InboxEntry:
 
     run: str
     run_worker: str
-    """The run's entry worker."""
     started_by: str
     id: str
     worker: str
-    """The worker that asks."""
     path: str
     tool: str
     summary: str
-    """Summary of the call, in one line."""
     asked_at: datetime
     deadline: datetime | None
     """Time at which the question is decided without a person; None: never."""
@@ -174,7 +170,6 @@ class LockedRun:
     """Number of questions that wait; None where nothing tells."""
     started_at: datetime
     missing_key: str
-    """Id of the missing key."""
 
     @classmethod
     def of(cls, info: WorkflowExecutionInfo, listed: RunListing) -> LockedRun:
@@ -190,7 +185,6 @@ class InboxContents:
     entries: list[InboxEntry]
     """Questions, oldest first; of each run those that its memo has room for."""
     locked: list[LockedRun]
-    """Runs that cannot be read here."""
     further: int = 0
     """Number of other runs that wait for people, or may, and were not read."""
     crowded: dict[str, int] = field(default_factory=dict[str, int])
@@ -202,9 +196,7 @@ class OpenQuestions:
     """Questions that wait for people, as the histories of their runs tell them."""
 
     questions: list[Question]
-    """Questions, oldest first."""
     locked: list[LockedRun]
-    """Runs that cannot be read here."""
     further_questions: int
     """Number of questions that were left out, as far as the runs that were looked at tell."""
     further_runs: int
@@ -280,9 +272,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        """Executions that were looked at."""
         self.asking = 0
-        """Number of runs with a question that can be read."""
         self.further = 0
         self._crowded: dict[str, int] = {}
         self._entries: list[InboxEntry] = []
@@ -315,7 +305,6 @@ def _waiting(after: datetime | None, until: datetime | None) -> str:
 
 
 _AT_ONCE = 16
-"""Histories read side by side."""
 FEWEST_KEY_DIGITS = 4
 """Shortest beginning of a group's key that may stand for the whole of it."""
 _LEFT_OUT = "…"
@@ -463,7 +452,6 @@ class GroupedQuestions:
 
     groups: list[QuestionGroup]
     locked: list[LockedRun]
-    """Runs that cannot be read here."""
     unlisted: int
     """Number of questions that are in no group: the memos of their runs have no room for them."""
 

@@ -46,7 +46,6 @@ class Words:
     turns_before: int
     """0 for the turn that made the call."""
     turn: int
-    """Number of the turn that it is of."""
 
     @property
     def is_long(self) -> bool:
@@ -63,7 +62,6 @@ class Precedents:
     counts: dict[DecisionKind, int]
     """Decisions by kind, of calls that were not carried out none; kinds that nobody chose are not there."""
     waiting: int
-    """Other calls that wait for a decision."""
     newest: list[Question]
     """The newest decided ones, newest first, at most MOST_SHOWN."""
     undone: int = 0
@@ -79,7 +77,6 @@ class Background:
     words: Words | None
     """None where the model wrote nothing but calls, or the text cannot be read any more."""
     precedents: Precedents
-    """Decisions of its run on calls like it."""
 
 
 async def read_background(client: LlmDoClient, question: Question, known: Sequence[Question] = ()) -> Background:
@@ -155,7 +152,6 @@ FILE_TEXTS = frozenset({"content", "old_text", "new_text"})
 _NAMES, _SIGNS = ("--- ", "+++ "), ("+", "-", " ", "@", "\\")
 """Beginnings of the two lines that name the file, and of all others of a diff."""
 MAX_COMPARED_LINES = 4_000
-"""Longest texts compared line by line, which takes the square of the lines; longer ones differ in one block."""
 _SOURCES = {
     "grant": "by a decision that was remembered",
     "rule": "by the rules of the workshop",
@@ -188,7 +184,6 @@ class CallPart:
     value: Any
     """Text of a diff, value of an argument; else facts by their names."""
     is_new: bool = False
-    """Whether it is the text of a new file."""
     is_told: bool = False
     """Whether a difference above shows all that it changes."""
 
@@ -199,7 +194,6 @@ class QuestionDocument:
 
     question: Question
     background: Background | None
-    """Facts that its call does not tell; None: they were not read."""
     title: str
     state: State
     answer: Verdict | None

@@ -50,7 +50,6 @@ ApprovalCallback = Callable[[Question], Decision | Awaitable[Decision | None] | 
 """Takes a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""
 AnyPath = str | os.PathLike[str]
 Parameter = str | int | float | bool
-"""A value for a parameter of a template."""
 _WHOSE = "this TemplateCall"
 FileOrText = str | os.PathLike[str] | Mapping[str, str]
 

@@ -62,7 +62,6 @@ class StartRequest:
     """A run to be started, as it was typed or passed: no file has been looked at and no text read."""
 
     worker: str
-    """Name of the worker, or of the template, as runs call it."""
     read_prompt: Callable[[], str] = str
     """Returns the prompt. Called after the worker was found and its files were copied, since stdin may be slow."""
     read_input: Callable[[], Any] = _nothing
@@ -70,9 +69,7 @@ class StartRequest:
     read_batch: Callable[[Attach], Batch | None] = _nothing
     """Returns the items of a batch, None without any. Called after `read_input`."""
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])
-    """Values for the parameters of a template."""
     files: tuple[Path, ...] = ()
-    """Files of this machine to attach."""
     were_sent: bool = False
     """Whether all files are copies of what somebody has sent: errors then have their names and no paths."""
     reads: InputFiles | None = None

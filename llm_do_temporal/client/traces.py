@@ -88,7 +88,6 @@ class OpenSpan:
     name: str
     start: int
     parent: str | None = None
-    """The key of the span around it."""
     kind: SpanKind = SpanKind.INTERNAL
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     events: list[Event] = field(default_factory=list[Event])
@@ -99,7 +98,6 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
-        """Number of each call, by the key of its span."""
         self._made = 0
         self._alike: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)
         """Calls of a worker that are alike in something; some of them may no longer be open."""
@@ -158,14 +156,11 @@ class Flow:
     """Open model turns by the id of the event that scheduled them."""
     effects: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
     calls: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
-    """Open tool calls by their ids."""
     unclaimed: OpenCalls = field(default_factory=OpenCalls)
     """Open tool calls of which no invocation is known that they have started."""
     questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
     origins: CallOrigins = field(default_factory=CallOrigins)
-    """Results of calls that were taken from another run."""
     answered: bool = False
-    """Whether the workflow has ended."""
 
     @property
     def open_spans(self) -> list[OpenSpan]:

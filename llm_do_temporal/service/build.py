@@ -72,7 +72,6 @@ class Workers:
 
     def __init__(self, polled: Sequence[Polled], workers: Sequence[Worker]) -> None:
         self.polled = tuple(polled)
-        """The task queues."""
         self.workers = tuple(workers)
         allow_long_tasks(self.workers)
         self._running = AsyncExitStack()
@@ -121,7 +120,6 @@ class ServiceHost:
     blobs: BlobStore
     client: Client
     isolation: Isolation
-    """Wanted isolation of commands."""
 
 
 @dataclass(frozen=True)

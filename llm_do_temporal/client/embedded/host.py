@@ -83,7 +83,6 @@ _SETTINGS = (
     'frontend.httpAllowedHosts=["no host"]',
 )
 SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
-"""Options of the development server that differ from its defaults."""
 _START_SECONDS = 60
 """A cold start on a slow disk; it usually takes one second. Commands wait longer, so that the host can say why."""
 _START_POLL_SECONDS = 0.05

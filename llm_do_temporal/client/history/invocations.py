@@ -153,7 +153,6 @@ class RequestParts:
 
     def __init__(self) -> None:
         self._told: set[int] = set()
-        """The requests whose parts were told."""
 
     def take(self, event: HistoryEvent) -> list[dict[str, Any]] | None:
         """Return the parts that the next event adds; None where they are kept outside of the history."""

@@ -149,7 +149,6 @@ class Question:
     """Votes of those who have agreed where several must; the last has the arguments that are agreed to."""
     verdict: Verdict | None = None
     withdrawn: bool = False
-    """Whether nobody needs an answer any more."""
     held: Verdict | None = None
     """Decision that has not taken effect; see Approval. None: there is none."""
     task: str = ""
@@ -249,7 +248,6 @@ class _Reader:
         self.archive: tuple[Approval, ...] = ()
         """Questions from before the run was continued as new."""
         self.start = StartRunInput(worker="")
-        """Start of the run, as far as it can be read."""
         self._state = DeskState()
         """The desk, with grants that were taken back since."""
         self._revoked: dict[str, _Revocation] = {}

@@ -61,18 +61,15 @@ class RunFacts:
 
     prompt: str = ""
     input: Any = None
-    """The typed input; None without one."""
     attachments: tuple[Attachment, ...] = ()
     items: tuple[BatchItem, ...] = ()
     """Items of a batch; empty for other runs."""
     has_result: bool = False
-    """Whether it has ended with a result."""
     output: Any = None
     outcomes: tuple[ItemResult, ...] = ()
     """Outcomes of a batch's items, once it has ended."""
     error: str = ""
     next_step: str = ""
-    """Advice that came with the error."""
     truncated: str | None = None
     """Reason why the answer that is the output was cut; None: it was not."""
 
@@ -156,7 +153,6 @@ class WrittenFile:
     place: Place
     bytes: int
     by: str
-    """Position in the tree of the invocation that wrote it."""
     at: datetime
     created: bool
     """Whether there was no such file before."""
@@ -278,11 +274,9 @@ class TakenBack:
     """Decision that its author took back, or replaced, before it took effect."""
 
     id: str
-    """Id of the approval."""
     decision: str
     by: str
     at: datetime
-    """Time at which it was taken back."""
 
 
 class Story:

@@ -58,7 +58,6 @@ class Period:
     """Model of a turn, tool of a call, summary of a question."""
     begin: datetime
     end: datetime | None
-    """None: it goes on."""
     failed: bool = False
     """Whether a turn or a call failed, or the call was refused."""
     outcome: str = ""
@@ -76,7 +75,6 @@ class Track:
     without: tuple[str, ...] = ()
     """Toolsets and tools that it does without, each with the reason, as the listings of its tools have them."""
     ignored: tuple[str, ...] = ()
-    """Reasons why signals to its run were ignored."""
     more_files: int = 0
     """Files that reviews have made besides `files`, and that the histories do not name."""
 
@@ -143,9 +141,7 @@ class TrackPart:
         self._spans: list[ReadableSpan] = []
         self._lacks = Lacks()
         self.without: list[str] = []
-        """Toolsets, tools and files that are missing, each with the reason."""
         self.ignored: list[str] = []
-        """Reasons why signals to its run were ignored."""
 
     def take(self, event: HistoryEvent) -> None:
         """Take in the next event."""
@@ -212,11 +208,9 @@ class ResultRow:
     """Row of a table of results."""
 
     lead: Mapping[str, Any]
-    """Columns before the output."""
     output: Any
     scores: Mapping[str, Any]
     tail: Mapping[str, Any]
-    """Columns behind the scores."""
 
 
 def csv_text(rows: Sequence[ResultRow]) -> str:

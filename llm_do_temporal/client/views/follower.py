@@ -260,7 +260,6 @@ class EventSequence:
         self._given_up: set[tuple[str, str]] = set()
         """Workflows, with their runs, for which events have waited in vain; they wait no more until these are read."""
         self.is_over = False
-        """Whether nothing more is read."""
 
     def take(self, event: ViewEvent) -> None:
         """An event, in whatever order they are read."""

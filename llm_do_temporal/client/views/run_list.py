@@ -53,9 +53,7 @@ than some thousand in a second."""
 _LOOKED_AT_FIRST = 100
 """Runs that a page asks for first: mostly some of them are wanted."""
 _MOST_IN_VAIN = 1_000_000_000
-"""Largest number that an address may tell."""
 _LONGEST_PAGE = 10_000
-"""Most characters of a place in the list; one of ours has some hundreds."""
 _STATES = {
     "open": "Running",
     "running": "Running",
@@ -80,7 +78,6 @@ class RunSummary:
     status: str
     """running, waiting, completed, failed, cancelled, terminated or timed out."""
     pending: int
-    """Number of questions that wait for a person."""
     started_at: datetime
     ended_at: datetime | None
     items: ItemCounts | None = None
@@ -95,13 +92,11 @@ class RunSummary:
     again_of: str = ""
     """Run whose items it does again; empty: it is no further attempt at a batch."""
     schedule: str = ""
-    """Schedule that has started it; empty: none has."""
     part: RunPart | None = None
     """Part in the workflow of a capability that started it; None: none did."""
     request: str = ""
     """Digest that it was started with; empty: with none."""
     run_id: str = ""
-    """Id of its latest execution."""
     questions: tuple[PendingApprovalMemo, ...] = ()
     """Questions that wait for a person, as far as they can be read."""
     has_history: bool = True

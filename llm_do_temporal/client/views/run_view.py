@@ -80,7 +80,6 @@ class Item:
     truncated: str | None = None
     """Reason why its answer was cut; None: it was not."""
     usage: Usage = field(default_factory=Usage)
-    """Usage of the item's worker and everything below it."""
 
     @classmethod
     def of(cls, given: BatchItem, number: int) -> Item:
@@ -186,13 +185,11 @@ class BatchProgress:
 
     counts: ItemCounts
     ended: int
-    """Items with an outcome, whatever it is."""
     elapsed: timedelta
     """Time from the start of the run to its end, or to now."""
     cost_usd: Decimal | None
     is_open: bool
     waiting: int
-    """Items whose questions wait for a person."""
 
     @property
     def per_minute(self) -> float | None:
@@ -272,7 +269,6 @@ def _rough(time: timedelta) -> str:
 
 
 _MOST_CONFLICTS = 5
-"""Conflicts of a commit that an event names."""
 EVENT_VERSION = 1
 RUN_ENDS = frozenset(f"run.{status.replace(' ', '_')}" for status in ENDS.values())
 """Types of events that end a run. They have no number: who reads events gets the result instead."""
@@ -322,7 +318,6 @@ class Node:
     usage: Usage = field(default_factory=Usage)
     """Usage of this invocation alone."""
     by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
-    """Usage by the model that answered."""
     doing: dict[int, str] = field(default_factory=dict[int, str])
     """Effects under way now: scheduled event id -> one line."""
     trouble: str = ""
@@ -334,7 +329,6 @@ class Node:
     children: list[str] = field(default_factory=list[str])
     """Workflow ids of delegations, in order of their start."""
     item: str = ""
-    """Name of the item of a batch that it works on."""
     reused: list[ReusedStep] = field(default_factory=list["ReusedStep"])
     """Turns and calls that were taken from another run, in their order."""
     reused_turns: int = 0

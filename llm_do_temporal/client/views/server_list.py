@@ -36,9 +36,7 @@ ANSWERED_RUNS = 1_000
 _REFUSED = (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNKNOWN)
 """Answers of servers to a token that is none. A server that hides its errors says the second for any of them."""
 _REFUSALS = 2
-"""Refusals after which a token counts as invalid."""
 _ATTEMPTS = 5
-"""Times that a token is tried at most."""
 _QUESTIONS = TypeAdapter(list[PendingApprovalMemo])
 
 
@@ -65,7 +63,6 @@ class ListPart:
     token: bytes
     """Token with which this part was asked for; empty for the first part."""
     following: bytes
-    """Token of the next part; empty: there is none."""
 
 
 async def read_part(client: Client, query: str, *, token: bytes = b"", size: int = ANSWERED_RUNS) -> ListPart:

@@ -109,7 +109,6 @@ class Transcriber:
 
     def __init__(self) -> None:
         self.turn = 0
-        """The last turn that was answered."""
         self.before: str | None = None
         """The run of the workflow whose history comes before, where the first one read here is not the beginning."""
         self.run_id = ""
@@ -118,7 +117,6 @@ class Transcriber:
         self._origins = CallOrigins()
         self._requests = RequestParts()
         self.has_begun = False
-        """Whether the invocation has begun in what was read."""
         self._beginnings = Beginnings()
 
     def apply(self, event: HistoryEvent) -> list[Entry]:

@@ -27,7 +27,6 @@ from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import workflow_id_of
 
 AT_ONCE = 16
-"""Histories read side by side."""
 MOST_KEPT = 20_000
 """Invocations that have ended and are remembered; those read first leave first."""
 MOST_BELOW = 200
@@ -49,7 +48,6 @@ class Branch:
 
     workflow_id: str
     run_id: str
-    """The newest run of its workflow."""
     path: str
     """Position in the tree; empty for a run as a whole, of which nothing is known about those below."""
     worker: str
