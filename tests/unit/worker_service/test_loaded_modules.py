@@ -1,10 +1,13 @@
-"""What a worker service loads before it polls: every module more keeps runs waiting after a crash."""
+"""What a worker service loads before it polls, and garbage collection: off while modules are loaded, then on."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+from tests.support.patience import PATIENCE_SECONDS
 
 _NOT_NEEDED = (
     "llm_do_temporal.client.",
@@ -50,3 +53,35 @@ print(json.dumps(made))
     ours = [kind for module, kind in json.loads(done.stdout) if module.startswith("llm_do_temporal")]
 
     assert [kind for kind in ours if "messages" in kind or "ModelRequest" in kind] == []
+
+
+SERVES = """
+import gc, sys
+import worker_service.__main__
+from worker_service import program
+
+print("loaded", gc.isenabled())
+
+class Served:
+    polled = ()
+    async def __aenter__(self):
+        print("serves", gc.isenabled(), gc.get_freeze_count() > 0)
+        raise SystemExit(0)
+    async def __aexit__(self, *error):
+        pass
+
+async def connected(*_):
+    return True
+
+program._connected = program.register_search_attributes = connected
+program.build_worker = lambda *_more, **_options: Served()
+sys.argv = ["worker_service", "--workshop", sys.argv[1]]
+program.main()
+"""
+
+
+def test_garbage_is_looked_for_once_the_service_serves_and_not_before(tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("name: shop\n")
+    command = [sys.executable, "-c", SERVES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.stdout.splitlines() == ["loaded False", "serves True True"], done.stderr
