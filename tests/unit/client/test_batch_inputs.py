@@ -34,6 +34,7 @@ from llm_do_temporal.ui.access import read_token_file
 from tests.support.rights import modes_count
 
 
+@pytest.fixture
 def decks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files, in which we are."""
     for name in ("decks/b.pdf", "decks/a.pdf", "decks/notes.txt", "decks/old/c.pdf", "decks/.hidden.pdf"):
