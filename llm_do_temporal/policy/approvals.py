@@ -233,38 +233,20 @@ def terms_of(rules: ApprovalRules, capabilities: Iterable[str]) -> Terms:
     The people are those who may decide on all of them, the quorum is the largest, the times are the shortest.
     """
     own = [_most_specific(rules.rules, name) for name in dict.fromkeys(capabilities)] or [None]
-    found = [_terms(rules, Rule() if one is None else one[1]) for one in own]
-    strictest = found[0]
-    for terms in found[1:]:
-        strictest = _stricter(strictest, terms)
-    return strictest
-
-
-def _terms(rules: ApprovalRules, rule: Rule) -> Terms:
+    found = [Rule() if one is None else one[1] for one in own]
+    named = [one.approvers for one in found if one.approvers is not None]
+    timeouts = [seconds for one in found if (seconds := one.timeout or rules.timeout) is not None]
+    reminders = [seconds for one in found if (seconds := one.remind_after or rules.remind_after) is not None]
     return Terms(
-        approvers=None if rule.approvers is None else tuple(dict.fromkeys(rule.approvers)),
-        quorum=rule.quorum,
-        forbid_own=rule.forbid_own,
-        timeout=rule.timeout or rules.timeout,
-        on_timeout=rule.on_timeout or rules.on_timeout or "reject",
-        remind_after=rule.remind_after or rules.remind_after,
+        approvers=tuple(one for one in dict.fromkeys(named[0]) if all(one in each for each in named))
+        if named
+        else None,
+        quorum=max(one.quorum for one in found),
+        forbid_own=any(one.forbid_own for one in found),
+        timeout=min(timeouts, default=None),
+        on_timeout="fail" if "fail" in {one.on_timeout or rules.on_timeout for one in found} else "reject",
+        remind_after=min(reminders, default=None),
     )
-
-
-def _stricter(one: Terms, other: Terms) -> Terms:
-    both = [approvers for approvers in (one.approvers, other.approvers) if approvers is not None]
-    return Terms(
-        approvers=tuple(name for name in both[0] if name in both[-1]) if both else None,
-        quorum=max(one.quorum, other.quorum),
-        forbid_own=one.forbid_own or other.forbid_own,
-        timeout=_shorter(one.timeout, other.timeout),
-        on_timeout="fail" if "fail" in (one.on_timeout, other.on_timeout) else "reject",
-        remind_after=_shorter(one.remind_after, other.remind_after),
-    )
-
-
-def _shorter(one: int | None, other: int | None) -> int | None:
-    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
 def asking(rules: ApprovalRules, uses: Sequence[CapabilityUse]) -> list[str]:

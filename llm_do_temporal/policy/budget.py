@@ -418,7 +418,8 @@ def share(account: Account, wants: Amounts, parties: int) -> int:
 def _grant(ledger: Ledger, invocation: str, above: list[Account], actions: list[Action]) -> Ledger:
     holder = ledger.holders[invocation]
     wants = holder.wants
-    times = min((share(one, wants, _parties(ledger, one)) for one in above), default=1)
+    paths = [one.path for one in ledger.holders.values()]
+    times = min((share(one, wants, max(1, sum(map(one.contains, paths)))) for one in above), default=1)
     amounts: dict[Dimension, Decimal] = {name: wants.of(name) * times for name in RESERVED}
     for account in above:
         for dimension in wants.needs:
@@ -462,10 +463,6 @@ def _reach(ledger: Ledger, account: Account, dimension: Dimension, actions: list
     account = account.model_copy(update={"reached": dimension})
     actions.append(Action(kind="reached", invocation=account.owner, account=account))
     return _replaced(ledger, [account])
-
-
-def _parties(ledger: Ledger, account: Account) -> int:
-    return max(1, sum(account.contains(one.path) for one in ledger.holders.values()))
 
 
 def _after_report(account: Account, report: Report, old: Holder, new: Holder) -> Account:

@@ -115,7 +115,15 @@ def call_arguments(
     A text is the argument `input`, or the only argument that `schema` requires when that is a text. Raises EffectFailed
     where it could mean several arguments, or none.
     """
-    arguments: dict[str, Any] = {_text_argument(tool, schema): given} if isinstance(given, str) else dict(given)
+    if isinstance(given, str):
+        properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
+        required = cast("list[str]", schema.get("required", []))
+        name = "input" if "input" in properties or len(required) != 1 else required[0]
+        if name not in properties or (name != "input" and properties[name].get("type") != "string"):
+            takes = ", ".join(f"'{one}'" for one in properties) or "nothing"
+            raise EffectFailed(f"'{tool}' cannot be called with one text; it takes {takes}: give them by name")
+        given = {name: given}
+    arguments: dict[str, Any] = dict(given)
     if attachments is not None:
         arguments["attachments"] = list(attachments)
     return arguments
@@ -124,14 +132,3 @@ def call_arguments(
 def idempotency_key(run: str, path: str, tool: str, args: Mapping[str, Any], occurrence: int) -> str:
     """Return 64 hexadecimal digits that name one call: the `occurrence`th of `tool` with `args` by the invocation."""
     return hashlib.sha256(canonical([run, path, tool, dict(args), occurrence]).encode()).hexdigest()
-
-
-def _text_argument(tool: str, schema: Mapping[str, Any]) -> str:
-    properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
-    if "input" in properties:
-        return "input"
-    required = cast("list[str]", schema.get("required", []))
-    if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
-        return required[0]
-    takes = ", ".join(f"'{name}'" for name in properties) or "nothing"
-    raise EffectFailed(f"'{tool}' cannot be called with one text; it takes {takes}: give them by name")

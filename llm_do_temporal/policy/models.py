@@ -29,8 +29,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from llm_do_temporal.errors import ModelRefusal, UsageError
-from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
-from llm_do_temporal.policy.values import Value, words
+from llm_do_temporal.policy.values import Value, begins_like_key, looks_like_key, words
 
 FREE = "free"
 """Text that stands for a price of nothing."""
@@ -509,7 +508,7 @@ _WORDS: dict[str, str] = {
 
 def cut_words(reason: Any) -> str:
     """Return a clause that says why an answer was cut."""
-    return _WORDS.get(reason, "the answer was cut off") if isinstance(reason, str) else "the answer was cut off"
+    return _WORDS.get(str(reason), "the answer was cut off")
 
 
 def cut_reason(finish_reason: str | None) -> CutReason | None:

@@ -158,23 +158,35 @@ def judge_command(policy: ShellPolicy, tree: Tree, command: str) -> JudgedComman
     Raises ShellRefusal for text that is no plain command, ApprovalRefusal for a command that a rule
     blocks, SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
-    judged = _judged(policy, tree, split_command(command))
-    named = [name for name in dict.fromkeys(policy.capabilities) if name != judged.use.name]
-    more = tuple(CapabilityUse(name=name, payload=judged.use.payload) for name in named)
-    return judged.model_copy(update={"more": more})
-
-
-def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...]) -> JudgedCommand:
-    cwd = working_directory(tree)
+    argv, cwd = split_command(command), working_directory(tree)
+    name, sandbox_paths, spelled = LISTED, None, 1
     rule, asks = _ruling(policy.rules, argv)
-    if rule is None:
-        return _by_default(policy.default, argv, cwd, asks=asks)
-    if rule.blocked:
-        raise ApprovalRefusal(f"'shell' is blocked: the worker's rule '{rule.pattern}' does not allow this command")
-    if rule.sandbox_paths is not None:
-        argv = _judged_arguments(rule, argv, cwd)
-    use = _use(LISTED, argv, cwd, asks=asks or rule.approval_required)
-    return JudgedCommand(argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, spelled=_spelled(rule.pattern), use=use)
+    needs: bool | None
+    if rule is not None:
+        if rule.blocked:
+            raise ApprovalRefusal(f"'shell' is blocked: the worker's rule '{rule.pattern}' does not allow this command")
+        needs, sandbox_paths, spelled = asks or rule.approval_required, rule.sandbox_paths, _spelled(rule.pattern)
+        if sandbox_paths is not None:
+            # A program that the rule spells out is the author's choice; one that a glob let in is a path.
+            first = int(argv[0] == shlex.split(rule.pattern)[0])
+            argv = (*argv[:first], *(_judged_argument(rule, argument, cwd) for argument in argv[first:]))
+    elif policy.default is None:
+        name, needs = UNLISTED, True if asks else None
+    elif policy.default.blocked:
+        raise ApprovalRefusal("'shell' is blocked: no rule of the worker allows this command")
+    else:
+        needs = asks or policy.default.approval_required
+    payload = {"argv": list(argv), "cwd": cwd}
+    return JudgedCommand(
+        argv=argv,
+        cwd=cwd,
+        sandbox_paths=sandbox_paths,
+        spelled=spelled,
+        use=CapabilityUse(name=name, payload=payload, asks=needs),
+        more=tuple(
+            CapabilityUse(name=one, payload=payload) for one in dict.fromkeys(policy.capabilities) if one != name
+        ),
+    )
 
 
 def split_command(command: str) -> tuple[str, ...]:
@@ -291,26 +303,6 @@ def _spelled(pattern: str) -> int:
     tokens = shlex.split(pattern)
     first = next((number for number, token in enumerate(tokens) if _WILDCARD.search(token)), len(tokens))
     return max(first, 1)
-
-
-def _by_default(default: ShellDefault | None, argv: tuple[str, ...], cwd: str, *, asks: bool) -> JudgedCommand:
-    if default is None:
-        return JudgedCommand(argv=argv, cwd=cwd, use=_use(UNLISTED, argv, cwd, asks=True if asks else None))
-    if default.blocked:
-        raise ApprovalRefusal("'shell' is blocked: no rule of the worker allows this command")
-    return JudgedCommand(argv=argv, cwd=cwd, use=_use(LISTED, argv, cwd, asks=asks or default.approval_required))
-
-
-def _use(name: str, argv: tuple[str, ...], cwd: str, *, asks: bool | None) -> CapabilityUse:
-    return CapabilityUse(name=name, payload={"argv": list(argv), "cwd": cwd}, asks=asks)
-
-
-def _judged_arguments(rule: ShellRule, argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
-    program, *arguments = argv
-    # A program that the rule spells out is the author's choice; one that a glob let in is a path like any other.
-    if program != shlex.split(rule.pattern)[0]:
-        program = _judged_argument(rule, program, cwd)
-    return (program, *(_judged_argument(rule, argument, cwd) for argument in arguments))
 
 
 def _judged_argument(rule: ShellRule, argument: str, cwd: str) -> str:

@@ -8,6 +8,7 @@ applied; the tree's own rules (suffixes, largest file) belong to `sandbox`.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import PurePosixPath
@@ -270,6 +271,8 @@ _HEAD_BYTES, _TAIL_BYTES = 1024, 4096
 _ARCHIVE_END_BYTES = 22 + 65_535
 """Bytes in which the end of an archive begins: it has a comment of at most 65,535 bytes."""
 _CUT = "it was cut: its end is missing"
+_ENCRYPTED = re.compile(rb"/Encrypt(?:\s{0,18}<<|\s{0,19}[0-9])")
+"""Place in the trailer of a PDF that names how the file is encrypted."""
 _LOCKED = "it is encrypted with a password"
 
 
@@ -353,19 +356,7 @@ def _flaw_of_pdf(data: bytes) -> str:
     end = data.rstrip(b"\0\r\n\t ")[-_TAIL_BYTES:]
     if b"%%EOF" not in end and b"startxref" not in end:
         return _CUT
-    return _LOCKED if _is_locked(data) else ""
-
-
-def _is_locked(data: bytes) -> bool:
-    """Whether the trailer of a PDF names how the file is encrypted."""
-    place = data.rfind(b"/Encrypt")
-    while place >= 0:
-        begin = place + len(b"/Encrypt")
-        follows = data[begin : begin + 20].lstrip()
-        if follows.startswith(b"<<") or follows[:1].isdigit():
-            return True
-        place = data.rfind(b"/Encrypt", 0, place)
-    return False
+    return _LOCKED if _ENCRYPTED.search(data) else ""
 
 
 def _is_cut(data: bytes, media_type: str) -> bool:

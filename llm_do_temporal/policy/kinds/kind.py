@@ -269,7 +269,9 @@ def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bo
 
     The program itself may be a link: many are, and it is no free word.
     """
-    if not all(one.place == real_place(call.tree, one.path) for one in _beside_program(call, argv)):
+    program = place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{argv[0]}") if "/" in argv[0] else None
+    beside = (one for one in call.files if program is None or one.path != program.path)
+    if not all(one.place == real_place(call.tree, one.path) for one in beside):
         return False
     word = free_word(pattern, argv)
     if word is None:
@@ -280,12 +282,6 @@ def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bo
         # Above several folders a word may be no file at all; a path has to be one of the tree.
         return form_of(pattern).words[form_of(pattern).free or 0] != "{path}"
     return not defines(place)
-
-
-def _beside_program(call: AskedCall, argv: Sequence[str]) -> Iterator[SeenFile]:
-    """Yield the files that a command's words name, but the one that is run."""
-    program = place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{argv[0]}") if "/" in argv[0] else None
-    return (one for one in call.files if program is None or one.path != program.path)
 
 
 Shape = Literal["files", "command", "callee", "exact"]
@@ -412,9 +408,15 @@ class CallKind(Value):
             return is_so and (self.folder is None or self._lies_there(free_place(self.command, call, argv or ())))
         if self.worker is not None:
             return callee_of(call) == self.worker and self._hands_over(call)
+        if call.tool != self.tool:
+            return False
         if self.args is None:
-            return self._fits_file(call)
-        return self._is_exactly(call)
+            place = place_of(call)
+            return place is not None and (place.path == self.path if self.path else self._lies_there(place))
+        named = all(use.payload.get("tool") == call.tool for use in call.uses)
+        code = {use.payload.get("sha256") for use in call.uses}
+        is_plain = named and not call.files and not call.attachments
+        return is_plain and code == {self.sha256} and canonical(call.args) == canonical(self.args)
 
     def covers(self, call: AskedCall) -> bool:
         """Return whether the call is of this kind, by its text and by the facts that were looked up."""
@@ -442,12 +444,6 @@ class CallKind(Value):
             return not places
         return all(place is not None and is_below(place.path, top) for place in places)
 
-    def _fits_file(self, call: AskedCall) -> bool:
-        place = place_of(call)
-        if place is None or call.tool != self.tool:
-            return False
-        return place.path == self.path if self.path is not None else self._lies_there(place)
-
     def _lies_there(self, place: Place | None) -> bool:
         """Return whether a file lies where the kind says, by the text of its path."""
         if place is None:
@@ -455,12 +451,6 @@ class CallKind(Value):
         if self.folder is None:
             return self.below is not None and is_below(place.path, self.below, self.suffix)
         return is_below(place.path, self.folder, self.suffix) and place.path.rpartition("/")[0] == self.folder
-
-    def _is_exactly(self, call: AskedCall) -> bool:
-        named = all(use.payload.get("tool") == call.tool for use in call.uses)
-        code = {use.payload.get("sha256") for use in call.uses}
-        is_plain = call.tool == self.tool and named and not call.files and not call.attachments
-        return is_plain and code == {self.sha256} and canonical(call.args) == canonical(self.args)
 
 
 _ANY_TREE = Tree(mounts=(Mount(at="/", root="files", base="files"),))
@@ -516,61 +506,39 @@ def may_cover(entries: Iterable[AllowEntry], call: AskedCall) -> bool:
 
 def _example(kind: CallKind, text: str, tree: Tree) -> AskedCall | None:
     """Return the call that an example stands for; None for a text that no such call can have."""
-    match kind.shape:
-        case "command":
-            return _command(text, tree)
-        case "callee":
-            return _callee(text, tree)
-        case "exact":
-            return _exact(kind, text)
-        case _:
-            return _file_call(kind.tool or "", text, tree)
-
-
-def _file_call(tool: str, path: str, tree: Tree) -> AskedCall | None:
     try:
-        place = locate(tree, path)
-    except SandboxRefusal:
+        match kind.shape:
+            case "command":
+                use = CapabilityUse(name=LISTED, payload={"argv": list(split_command(text)), "cwd": "/"})
+                return AskedCall(tool="shell", args={"command": text}, uses=(use,), tree=tree)
+            case "callee":
+                worker, *paths = text.split() or [""]
+                handed = tuple(
+                    Attachment(path=place.path, sha256=_NO_DIGEST, bytes=1, media_type="text/plain", place=real)
+                    for place, real in (_placed(tree, path) for path in paths)
+                )
+                use = CapabilityUse(name="worker.call", payload={"worker": worker})
+                return AskedCall(tool=worker, args={}, uses=(use,), tree=tree, attachments=handed)
+            case "exact":
+                given = json.loads(text)
+                args = cast("dict[str, Any]", given) if isinstance(given, dict) else None
+                code = {} if kind.sha256 is None else {"sha256": kind.sha256}
+                use = CapabilityUse(name="python.call", payload={"tool": kind.tool} | code)
+                return None if args is None else AskedCall(tool=kind.tool or "", args=args, uses=(use,))
+            case _:
+                place, real = _placed(tree, text)
+                name = "sandbox.read" if kind.tool == "read_file" else "sandbox.write"
+                use = CapabilityUse(name=name, payload={"path": place.path})
+                seen = SeenFile(path=place.path, place=real)
+                return AskedCall(tool=kind.tool or "", args={"path": text}, uses=(use,), tree=tree, files=(seen,))
+    except (SandboxRefusal, ShellRefusal, ValueError):
         return None
-    use = CapabilityUse(name="sandbox.read" if tool == "read_file" else "sandbox.write", payload={"path": place.path})
-    seen = SeenFile(path=place.path, place=join(place.mount.root, place.relative))
-    return AskedCall(tool=tool, args={"path": path}, uses=(use,), tree=tree, files=(seen,))
 
 
-def _command(line: str, tree: Tree) -> AskedCall | None:
-    try:
-        argv = split_command(line)
-    except ShellRefusal:
-        return None
-    use = CapabilityUse(name=LISTED, payload={"argv": list(argv), "cwd": "/"})
-    return AskedCall(tool="shell", args={"command": line}, uses=(use,), tree=tree)
-
-
-def _callee(text: str, tree: Tree) -> AskedCall | None:
-    worker, *paths = text.split() or [""]
-    attachments: list[Attachment] = []
-    for path in paths:
-        try:
-            place = locate(tree, path)
-        except SandboxRefusal:
-            return None
-        real = join(place.mount.root, place.relative)
-        shown = Attachment(path=place.path, sha256=_NO_DIGEST, bytes=1, media_type="text/plain", place=real)
-        attachments.append(shown)
-    use = CapabilityUse(name="worker.call", payload={"worker": worker})
-    return AskedCall(tool=worker, args={}, uses=(use,), tree=tree, attachments=tuple(attachments))
-
-
-def _exact(kind: CallKind, text: str) -> AskedCall | None:
-    try:
-        args = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(args, dict):
-        return None
-    given = cast("dict[str, Any]", args)
-    payload: dict[str, Any] = {"tool": kind.tool} | ({} if kind.sha256 is None else {"sha256": kind.sha256})
-    return AskedCall(tool=kind.tool or "", args=given, uses=(CapabilityUse(name="python.call", payload=payload),))
+def _placed(tree: Tree, path: str) -> tuple[Place, str]:
+    """Return the place of a path, and the path in the workshop that it stands for. Raises SandboxRefusal."""
+    place = locate(tree, path)
+    return place, join(place.mount.root, place.relative)
 
 
 DEFAULT_TIMES = 20
@@ -693,13 +661,12 @@ class Generalisation:
     """Number of steps from the call itself to the kind."""
 
 
-@dataclass(frozen=True)
-class _Step:
-    """Keys of a kind that may be one."""
+_Step = tuple[dict[str, Any], tuple[str, ...], int]
+"""Keys of a kind that may be one, with `freed` and `breadth` as a Generalisation has them."""
 
-    keys: dict[str, Any]
-    freed: tuple[str, ...] = ()
-    breadth: int = 0
+
+def _step(keys: dict[str, Any], freed: tuple[str, ...] = (), breadth: int = 0) -> _Step:
+    return keys, freed, breadth
 
 
 def kinds_of(call: AskedCall) -> tuple[CallKind, ...]:
@@ -728,30 +695,30 @@ def paths_of(call: AskedCall) -> list[str]:
 def _covering(call: AskedCall, steps: Iterable[_Step]) -> Iterable[Generalisation]:
     """Return the kinds with these keys that cover the call, each once."""
     found: dict[str, Generalisation] = {}
-    for step in steps:
+    for keys, freed, breadth in steps:
         try:
-            kind = CallKind.model_validate(step.keys)
+            kind = CallKind.model_validate(keys)
         except ValidationError:
             continue
         if kind.key not in found and kind.covers(call):
-            found[kind.key] = Generalisation(kind, step.freed, step.breadth)
+            found[kind.key] = Generalisation(kind, freed, breadth)
     return found.values()
 
 
 def _exactly(call: AskedCall) -> _Step:
     codes = {use.payload.get("sha256") for use in call.uses}
-    return _Step({"tool": call.tool, "args": call.args, "sha256": codes.pop() if len(codes) == 1 else None})
+    return _step({"tool": call.tool, "args": call.args, "sha256": codes.pop() if len(codes) == 1 else None})
 
 
 def _offers(call: AskedCall) -> Iterator[_Step]:
     place, argv, callee = place_of(call), argv_of(call), callee_of(call)
     if place is not None:
-        yield _Step({"tool": call.tool, "path": place.path})
+        yield _step({"tool": call.tool, "path": place.path})
         path = PurePosixPath(place.path)
         for folder in _folders(path):
             if path.suffix:
-                yield _Step({"tool": call.tool, "below": folder, "suffix": path.suffix})
-            yield _Step({"tool": call.tool, "below": folder})
+                yield _step({"tool": call.tool, "below": folder, "suffix": path.suffix})
+            yield _step({"tool": call.tool, "below": folder})
     elif argv is not None:
         yield from _offers_of_command(argv, call)
     elif callee is not None:
@@ -761,7 +728,7 @@ def _offers(call: AskedCall) -> Iterator[_Step]:
 
 
 def _offers_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
-    yield _Step({"command": shlex.join(argv)})
+    yield _step({"command": shlex.join(argv)})
     names = {one.path.rpartition("/")[2] for one in call.files}
     for number in reversed(range(1, len(argv))):
         word = argv[number]
@@ -773,18 +740,18 @@ def _offers_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step
             free = "{name}"
         else:
             continue  # the first word is a subcommand more often than a name
-        yield _Step({"command": _with_free(argv, number, free)})
+        yield _step({"command": _with_free(argv, number, free)})
 
 
 def _offers_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
     places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
     if not places:
-        yield _Step({"worker": callee})
+        yield _step({"worker": callee})
     elif None not in places:
         paths = [PurePosixPath(place.path) for place in places if place is not None]
         for folder in _folders(paths[0]):
             if all(path.is_relative_to(folder) for path in paths):
-                yield _Step({"worker": callee, "attachments": folder})
+                yield _step({"worker": callee, "attachments": folder})
 
 
 def _folders(path: PurePosixPath) -> list[str]:
@@ -795,9 +762,9 @@ def _folders(path: PurePosixPath) -> list[str]:
 def _steps(call: AskedCall) -> Iterator[_Step]:
     place, argv, callee = place_of(call), argv_of(call), callee_of(call)
     if place is not None:
-        yield _Step({"tool": call.tool, "path": place.path})
+        yield _step({"tool": call.tool, "path": place.path})
         if (where := _in_folder(place.path)) is not None:
-            yield _Step({"tool": call.tool, **where}, (place.path,), 1)
+            yield _step({"tool": call.tool, **where}, (place.path,), 1)
     elif argv is not None:
         yield from _steps_of_command(argv, call)
     elif callee is not None:
@@ -807,26 +774,22 @@ def _steps(call: AskedCall) -> Iterator[_Step]:
 
 
 def _steps_of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
-    yield _Step({"command": shlex.join(argv)})
+    yield _step({"command": shlex.join(argv)})
     numbers = numbers_in(argv) or ()
     for number in range(1, len(argv)):
         word = argv[number]
         if fits_word("{number}", word):
             if number in numbers:
-                yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
+                yield _step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
             continue
         # A bare word may be the name of a task, a branch or a target: only what is surely a file's is freed.
-        place = _place_of_word(call, word) if fits_word("{path}", word) else None
+        where = f"{call.uses[0].payload.get('cwd')}/{word}"
+        place = place_in(call.tree, where) if fits_word("{path}", word) else None
         if place is None or ("/" not in word and all(file.path != place.path for file in call.files)):
             continue
         where = _in_folder(place.path)
         if where is not None and may_free_file(argv, where["suffix"]):
-            yield _Step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
-
-
-def _place_of_word(call: AskedCall, word: str) -> Place | None:
-    """Return the place that a word of a command names, as seen from the command's folder; None as in `place_in`."""
-    return place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{word}")
+            yield _step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
 
 
 def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
@@ -834,9 +797,9 @@ def _steps_of_callee(callee: str, call: AskedCall) -> Iterator[_Step]:
     task = canonical({name: value for name, value in call.args.items() if name != "attachments"})
     places = [place_in(call.tree, attachment.path) for attachment in call.attachments]
     if not places:
-        yield _Step({"worker": callee}, (task,), 1)
+        yield _step({"worker": callee}, (task,), 1)
     elif len(places) == 1 and places[0] is not None and (where := _in_folder(places[0].path)) is not None:
-        yield _Step({"worker": callee, **where}, (places[0].path, task), 1)
+        yield _step({"worker": callee, **where}, (places[0].path, task), 1)
 
 
 def _in_folder(path: str) -> dict[str, str] | None:
