@@ -30,23 +30,21 @@ async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
     assert tool_results(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("decision", "expected"),
-    [
-        ({"note": "not today", "by": "ada"}, "Rejected by ada: not today"),
-        ({"note": "not today"}, "Rejected by a person: not today"),
-        ({"by": "ada"}, "Rejected by ada"),
-        ({}, "Rejected by a person"),
-    ],
-)
-async def test_a_rejection_is_told_to_the_model_and_nothing_is_written(
-    place: Place, decision: dict[str, str], expected: str
-) -> None:
-    run, main = await start_parked(place, write_call(), "Pity.")
-    await place.decide(run, "reject", **decision)
+REJECTIONS: list[tuple[dict[str, str], str]] = [
+    ({"note": "not today", "by": "ada"}, "Rejected by ada: not today"),
+    ({"note": "not today"}, "Rejected by a person: not today"),
+    ({"by": "ada"}, "Rejected by ada"),
+    ({}, "Rejected by a person"),
+]
+
+
+async def test_a_rejection_is_told_to_the_model_and_nothing_is_written(place: Place) -> None:
+    run, main = await start_parked(place, *(write_call() for _ in REJECTIONS), "Pity.")
+    for number, (decision, _) in enumerate(REJECTIONS, 1):
+        await place.pending_is(run, f"a{number}")
+        await place.decide(run, "reject", **decision)
     assert (await place.client.result(run)).output == "Pity."
-    assert tool_results(main, "write_file") == [expected]
+    assert tool_results(main, "write_file") == [expected for _, expected in REJECTIONS]
     assert not (place.folder / "a.txt").exists()
 
 
@@ -62,28 +60,25 @@ async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> No
     assert 'It ran with: {"content":"better","path":"/b.txt"}' in answer
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ({"path": "/../out.txt", "content": ""}, "policy refuses the new arguments: '/../out.txt' contains '..'"),
-        ({"path": "/closed/x.txt", "content": ""}, "policy refuses the new arguments: '/closed/x.txt' is outside"),
-        ({"path": "/open/x.txt"}, "the new arguments are not valid: 'content' is a required property"),
-        ({"path": "/open/x.txt", "content": "", "mode": 7}, "the new arguments are not valid: Additional properties"),
-        (None, "a `modify` needs the new arguments in `args`"),
-    ],
-)
-async def test_a_change_that_policy_or_schema_refuses_is_refused_before_anything_is_written(
-    place: Place, args: dict[str, Any] | None, message: str
-) -> None:
+REFUSED_CHANGES: list[tuple[dict[str, Any] | None, str]] = [
+    ({"path": "/../out.txt", "content": ""}, "policy refuses the new arguments: '/../out.txt' contains '..'"),
+    ({"path": "/closed/x.txt", "content": ""}, "policy refuses the new arguments: '/closed/x.txt' is outside"),
+    ({"path": "/open/x.txt"}, "the new arguments are not valid: 'content' is a required property"),
+    ({"path": "/open/x.txt", "content": "", "mode": 7}, "the new arguments are not valid: Additional properties"),
+    (None, "a `modify` needs the new arguments in `args`"),
+]
+
+
+async def test_a_change_that_policy_or_schema_refuses_is_refused_before_anything_is_written(place: Place) -> None:
     main = scripted(write_call("/open/a.txt"), "Done.")
     place.worker("main", main, toolsets=FILESYSTEM, sandbox={"restrict": "/open"})
     run = await place.start("main")
     await place.pending(run)
-    with pytest.raises(DecisionRefused) as refused:
-        await place.decide(run, "modify", args=args)
-    assert message in str(refused.value)
-    assert len(await place.pending(run)) == 1
+    for args, message in REFUSED_CHANGES:
+        with pytest.raises(DecisionRefused) as refused:
+            await place.decide(run, "modify", args=args)
+        assert message in str(refused.value)
+        assert len(await place.pending(run)) == 1
     await place.decide(run)
     await place.client.result(run)
     assert [str(path.relative_to(place.folder)) for path in place.folder.rglob("*.txt")] == ["open/a.txt"]

@@ -256,26 +256,25 @@ async def test_what_a_person_and_the_result_name_is_the_virtual_path(place: Plac
     await place.client.result(run)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("keys", "path"),
-    [
-        ({"sandbox": {"restrict": "/other"}}, "{folder}/input/deck.txt"),
-        ({"sandbox": {"restrict": "/input"}}, "/etc/passwd"),
-        ({}, "/etc/passwd"),
-        ({}, "{folder}/../outside.txt"),
-        ({}, "{folder}/.llm-do/blobs"),
-        ({}, "{folder}-other/deck.txt"),
-    ],
-)
-async def test_a_path_outside_the_tree_is_refused_as_ever(place: Place, keys: dict[str, Any], path: str) -> None:
+OUTSIDE: list[tuple[dict[str, Any], str]] = [
+    ({"sandbox": {"restrict": "/other"}}, "{folder}/input/deck.txt"),
+    ({"sandbox": {"restrict": "/input"}}, "/etc/passwd"),
+    ({}, "/etc/passwd"),
+    ({}, "{folder}/../outside.txt"),
+    ({}, "{folder}/.llm-do/blobs"),
+    ({}, "{folder}-other/deck.txt"),
+]
+
+
+async def test_a_path_outside_the_tree_is_refused_as_ever(place: Place) -> None:
     place.write("other/x.txt", "x")
     place.write("../outside.txt", "x")
-    main, _ = caller(place, path.format(folder=place.folder), **keys)
-    run = await place.start("main", mode=ALL)
-    await place.client.result(run)
-    assert any(words in told(main)[0] for words in ("outside this", "does not exist", "contains '..'", ".llm-do"))
-    assert len((await place.client.view(run)).nodes) == 1
+    for keys, path in OUTSIDE:
+        main, _ = caller(place, path.format(folder=place.folder), **keys)
+        run = await place.start("main", mode=ALL)
+        await place.client.result(run)
+        assert any(words in told(main)[0] for words in ("outside this", "does not exist", "contains '..'", ".llm-do"))
+        assert len((await place.client.view(run)).nodes) == 1
 
 
 async def test_every_spelling_of_a_file_is_an_entry_of_its_own(place: Place) -> None:
@@ -286,20 +285,20 @@ async def test_every_spelling_of_a_file_is_an_entry_of_its_own(place: Place) -> 
     assert reader.requests[0].prompt.count("Attached file: /input/deck.txt") == 4
 
 
-@pytest.mark.parametrize(
-    ("attachments", "path"),
-    [
-        ({"path_map": {"path/to/deck.txt": "/input/deck.txt"}}, "path/to/deck.txt"),
-        ({"path_map": {"path/to/deck.txt": "input/deck.txt"}}, "./path/to/deck.txt"),
-        ({"base_path": "/input"}, "deck.txt"),
-        ({"base_path": "/input"}, "/input/deck.txt"),
-    ],
-)
-async def test_a_worker_may_have_spellings_of_its_own(place: Place, attachments: dict[str, Any], path: str) -> None:
-    main, reader = caller(place, path, attachments=attachments)
-    await place.run("main", mode=ALL)
-    assert told(main) == ["Read."]
-    assert "Attached file: /input/deck.txt" in reader.requests[0].prompt
+SPELLINGS: list[tuple[dict[str, Any], str]] = [
+    ({"path_map": {"path/to/deck.txt": "/input/deck.txt"}}, "path/to/deck.txt"),
+    ({"path_map": {"path/to/deck.txt": "input/deck.txt"}}, "./path/to/deck.txt"),
+    ({"base_path": "/input"}, "deck.txt"),
+    ({"base_path": "/input"}, "/input/deck.txt"),
+]
+
+
+async def test_a_worker_may_have_spellings_of_its_own(place: Place) -> None:
+    for attachments, path in SPELLINGS:
+        main, reader = caller(place, path, attachments=attachments)
+        await place.run("main", mode=ALL)
+        assert told(main) == ["Read."]
+        assert "Attached file: /input/deck.txt" in reader.requests[0].prompt
 
 
 async def test_an_alias_opens_nothing_that_the_tree_does_not(place: Place) -> None:

@@ -64,28 +64,26 @@ async def test_a_named_tool_has_attachments_only_where_the_callee_takes_any(plac
     assert offered == {"reader": {"input", "attachments"}, "thinker": {"input"}}
 
 
-@pytest.mark.parametrize(
-    ("toolsets", "offered"),
-    [
-        # nobody may be called, and the model is told so when it tries
-        (generic_delegation(), {"worker_call"}),
-        (generic_delegation("sage"), {"worker_call"}),
-        # the generic face is there only where it was asked for
-        (delegation_to("sage"), {"sage"}),
-        ({"delegation": {}}, set[str]()),
-        ({}, set[str]()),
-        # both at once
-        ({"delegation": {"sage": {}, "allow_workers": ["*"]}}, {"sage", "worker_call"}),
-    ],
-)
-async def test_the_tools_on_offer_are_those_the_definition_names(
-    place: Place, toolsets: dict[str, Any], offered: set[str]
-) -> None:
-    main = scripted("Nothing to do.")
+OFFERED: list[tuple[dict[str, Any], set[str]]] = [
+    # nobody may be called, and the model is told so when it tries
+    (generic_delegation(), {"worker_call"}),
+    (generic_delegation("sage"), {"worker_call"}),
+    # the generic face is there only where it was asked for
+    (delegation_to("sage"), {"sage"}),
+    ({"delegation": {}}, set[str]()),
+    ({}, set[str]()),
+    # both at once
+    ({"delegation": {"sage": {}, "allow_workers": ["*"]}}, {"sage", "worker_call"}),
+]
+
+
+async def test_the_tools_on_offer_are_those_the_definition_names(place: Place) -> None:
     place.worker("sage", scripted())
-    place.worker("main", main, toolsets=toolsets)
-    await place.run("main")
-    assert set(main.requests[0].tools) == offered
+    for number, (toolsets, offered) in enumerate(OFFERED):
+        main = scripted("Nothing to do.")
+        place.worker(f"main{number}", main, toolsets=toolsets)
+        await place.run(f"main{number}")
+        assert set(main.requests[0].tools) == offered
 
 
 @pytest.mark.parametrize(

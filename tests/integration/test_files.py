@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -93,26 +94,24 @@ REFUSED: list[tuple[dict[str, Any], list[tuple[Call, str]]]] = [
 ]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("keys", "refused"), REFUSED)
-async def test_refusals_are_results_for_the_model_and_nothing_changes(
-    place: Place, keys: dict[str, Any], refused: list[tuple[Call, str]]
-) -> None:
+async def test_refusals_are_results_for_the_model_and_nothing_changes(place: Place) -> None:
     place.write("src/app.txt", "an app, with text\n")
     (place.folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     outside = place.folder.parent / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("secret")
     (place.folder / "link-out").symlink_to(outside)
-    main = scripted([one for one, _ in refused], "Done.")
-    place.worker("main", main, toolsets=FILESYSTEM, **keys)
+    workers = [scripted([one for one, _ in refused], "Done.") for _, refused in REFUSED]
+    for number, (keys, _) in enumerate(REFUSED):
+        place.worker(f"main{number}", workers[number], toolsets=FILESYSTEM, **keys)
     before = contents(place)
-    await place.run("main", mode=APPROVE_ALL)
-    answers = main.requests[-1].results("read_file", "write_file", "edit_file", "list_files")
-    for (one, message), answer in zip(refused, answers, strict=True):
-        assert message in answer.text, one
-        assert not answer.ok
-        assert str(place.folder) not in answer.text
+    await asyncio.gather(*(place.run(f"main{number}", mode=APPROVE_ALL) for number in range(len(REFUSED))))
+    for main, (_, refused) in zip(workers, REFUSED, strict=True):
+        answers = main.requests[-1].results("read_file", "write_file", "edit_file", "list_files")
+        for (one, message), answer in zip(refused, answers, strict=True):
+            assert message in answer.text, one
+            assert not answer.ok
+            assert str(place.folder) not in answer.text
     assert contents(place) == before
 
 

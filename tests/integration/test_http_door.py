@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,34 +83,33 @@ SAME: list[dict[str, Any]] = [
     {"worker": "writer", "prompt": "go"},
     {"prompt": "go", "worker": "writer", "params": {}, "items": [], "mode": None, "concurrency": 8},
 ]
-OTHER = {
-    "another prompt": {"prompt": "stop"},
-    "no prompt": {"prompt": ""},
-    "a line more": {"prompt": "go\n"},
-    "an input": {"input": {"n": 1}},
-    "an input that is false": {"input": False},
-    "a file": {"attachments": [DECK]},
-    "a model": {"model": "test:other"},
-    "items": {"items": [{"name": "one"}]},
-}
+OTHER: list[dict[str, Any]] = [
+    {"prompt": "stop"},
+    {"prompt": ""},
+    {"prompt": "go\n"},
+    {"input": {"n": 1}},
+    {"input": False},
+    {"attachments": [DECK]},
+    {"model": "test:other"},
+    {"items": [{"name": "one"}]},
+]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("changes", OTHER.values(), ids=OTHER.keys())
-async def test_a_key_that_was_used_for_another_request_is_refused(place: Place, changes: dict[str, Any]) -> None:
+async def test_a_key_that_was_used_for_another_request_is_refused(place: Place) -> None:
     writer(place, "Done.")
     ci, headers = program(place, scopes=START), {"Idempotency-Key": place.queue}
     first, same = [await ci.ask("POST", "/runs", json=body, headers=headers) for body in SAME]
     place.started.append(first.body["run"])
     assert (first.status, same.status, same.body["run"]) == (202, 202, first.body["run"])
-    refused = await ci.ask("POST", "/runs", json=SAME[0] | changes, headers=headers)
-    assert code(refused) == (422, "UsageError")
-    assert refused.body["detail"] == "this key was used before, with another request"
-    assert refused.body["next_step"] == "Use another key, or send what was sent with it before."
+    for changes in OTHER:
+        refused = await ci.ask("POST", "/runs", json=SAME[0] | changes, headers=headers)
+        assert code(refused) == (422, "UsageError"), changes
+        assert refused.body["detail"] == "this key was used before, with another request"
+        assert refused.body["next_step"] == "Use another key, or send what was sent with it before."
     await ci.until(first.body["run"], "completed")
     again = await ci.ask("POST", "/runs", json=SAME[1], headers=headers)
     assert (again.status, again.body["run"], again.body["output"]) == (202, first.body["run"], None)
-    assert (await ci.ask("POST", "/runs", json=SAME[0] | changes, headers=headers)).status == 422
+    assert (await ci.ask("POST", "/runs", json=SAME[0] | OTHER[0], headers=headers)).status == 422
 
 
 async def test_of_two_requests_with_one_key_at_once_one_starts_and_the_other_is_refused(place: Place) -> None:
@@ -143,26 +143,22 @@ async def test_a_run_knows_its_request_to_its_end(place: Place, worker: str, mor
     assert code(await ada.start(worker, "other", key=place.queue, **more)) == (422, "UsageError")
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("embedded", [True, False])
-@pytest.mark.parametrize(
-    ("model", "step"),
-    [
-        ("opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
-        ("Anthropic:claude-sonnet-5-5", "Did you mean 'anthropic:claude-sonnet-5-5'?"),
-        ("test:other, opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
-        ("offline:note", "Did you mean 'offline:notes'?"),
-        ("quick", "Did you mean 'google:gemini'?"),
-    ],
-)
-async def test_a_model_whose_provider_is_misspelt_starts_nothing(
-    place: Place, model: str, step: str, embedded: bool
-) -> None:
+MISSPELT = [
+    ("opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
+    ("Anthropic:claude-sonnet-5-5", "Did you mean 'anthropic:claude-sonnet-5-5'?"),
+    ("test:other, opnai:gpt-5", "Did you mean 'openai:gpt-5'?"),
+    ("offline:note", "Did you mean 'offline:notes'?"),
+    ("quick", "Did you mean 'google:gemini'?"),
+]
+
+
+async def test_a_model_whose_provider_is_misspelt_starts_nothing(place: Place) -> None:
     writer(place, "Done.")
     place.workshop(models={"quick": "gogle:gemini"})
-    ci = program(place, embedded=embedded)
-    refused = await ci.start("writer", key=place.queue, model=model)
-    assert (code(refused), refused.body["next_step"]) == ((422, "UsageError"), step)
+    for embedded, (model, step) in product((True, False), MISSPELT):
+        ci = program(place, f"ci-{embedded}-{MISSPELT.index((model, step))}".lower(), embedded=embedded)
+        refused = await ci.start("writer", key=place.queue, model=model)
+        assert (code(refused), refused.body["next_step"]) == ((422, "UsageError"), step)
     # A run that it had started would have the key, and refuse another request with it.
     begun = await ci.start("writer", key=place.queue)
     assert begun.status == 202, begun.body
@@ -253,10 +249,11 @@ async def test_a_program_never_answers_for_people(place: Place) -> None:
     await ada.until(run, "completed")
 
 
-@pytest.mark.parametrize("more", [{"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}])
-async def test_a_program_cannot_ask_for_less_control(place: Place, more: dict[str, Any]) -> None:
+async def test_a_program_cannot_ask_for_less_control(place: Place) -> None:
     writer(place)
-    assert code(await program(place).start("writer", **more)) == (403, "AccessRefused")
+    ci = program(place)
+    for more in ({"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}):
+        assert code(await ci.start("writer", **more)) == (403, "AccessRefused")
 
 
 async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(place: Place) -> None:
@@ -395,57 +392,55 @@ async def test_a_method_that_a_route_does_not_have_is_answered_with_those_that_i
     assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"worker": ""},
-        {"worker": "writer", "unknown": 1},
-        {"worker": "writer", "prompt": 3},
-        {"worker": "writer", "attachments": [{"name": "../x", "content": ""}]},
-        {"worker": "writer", "attachments": [{"name": "..", "content": ""}]},
-        {"worker": "writer", "attachments": [{"name": "x", "content": "§"}]},
-        {"worker": "writer", "attachments": [DECK, DECK]},
-        {"worker": "writer", "items": [{"name": "a/b"}]},
-        {"worker": "writer", "concurrency": 0},
-        [],
-        None,
-    ],
-)
-async def test_a_start_that_says_something_wrong_starts_nothing(place: Place, body: object) -> None:
+NO_STARTS: list[object] = [
+    {"worker": ""},
+    {"worker": "writer", "unknown": 1},
+    {"worker": "writer", "prompt": 3},
+    {"worker": "writer", "attachments": [{"name": "../x", "content": ""}]},
+    {"worker": "writer", "attachments": [{"name": "..", "content": ""}]},
+    {"worker": "writer", "attachments": [{"name": "x", "content": "§"}]},
+    {"worker": "writer", "attachments": [DECK, DECK]},
+    {"worker": "writer", "items": [{"name": "a/b"}]},
+    {"worker": "writer", "concurrency": 0},
+    [],
+    None,
+]
+
+
+async def test_a_start_that_says_something_wrong_starts_nothing(place: Place) -> None:
     writer(place)
-    refused = await program(place).ask("POST", "/runs", json=body)
-    assert refused.status == 422, refused.body
-    assert refused.headers["content-type"] == "application/problem+json"
-    assert refused.body["detail"]
+    ci = program(place)
+    for body in NO_STARTS:
+        refused = await ci.ask("POST", "/runs", json=body)
+        assert refused.status == 422, refused.body
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.body["detail"]
 
 
 PAGE = Path("docs/reference/errors.md")
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("path", "key", "step"),
-    [
-        ("/runs?stat=completed", "stat", "Did you mean 'state'? There are state, worker, who,"),
-        ("/runs?State=completed", "State", "Did you mean 'state'?"),
-        ("/runs?state=completed&limit=5", "limit", "There are state, worker,"),
-        ("/runs?_=1", "_", "There are state,"),
-        ("/runs?%00=1", "\0", "There are state,"),
-        ("/runs/any?waits=5", "waits", "Did you mean 'wait'? There are wait, seen."),
-        ("/runs/any/items?page=2", "page", "There are after, limit."),
-        ("/runs/any/events?after=3", "after", "It takes none."),
-        ("/workers?exported=1", "exported", "It takes none."),
-        ("/comparison?one=a&other=b&an_other=c", "an_other", "Did you mean 'other'?"),
-    ],
-)
-async def test_a_key_of_a_query_that_a_route_does_not_have_is_refused_by_name(
-    place: Place, path: str, key: str, step: str
-) -> None:
-    refused = await person(place).ask("GET", path)
-    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
-    assert refused.body["detail"] == f"query.{key}: this route has no such key"
-    assert refused.body["next_step"].startswith(step)
+NO_KEYS = [
+    ("/runs?stat=completed", "stat", "Did you mean 'state'? There are state, worker, who,"),
+    ("/runs?State=completed", "State", "Did you mean 'state'?"),
+    ("/runs?state=completed&limit=5", "limit", "There are state, worker,"),
+    ("/runs?_=1", "_", "There are state,"),
+    ("/runs?%00=1", "\0", "There are state,"),
+    ("/runs/any?waits=5", "waits", "Did you mean 'wait'? There are wait, seen."),
+    ("/runs/any/items?page=2", "page", "There are after, limit."),
+    ("/runs/any/events?after=3", "after", "It takes none."),
+    ("/workers?exported=1", "exported", "It takes none."),
+    ("/comparison?one=a&other=b&an_other=c", "an_other", "Did you mean 'other'?"),
+]
+
+
+async def test_a_key_of_a_query_that_a_route_does_not_have_is_refused_by_name(place: Place) -> None:
+    ada = person(place)
+    for path, key, step in NO_KEYS:
+        refused = await ada.ask("GET", path)
+        assert code(refused) == (422, "UsageError"), refused.body
+        assert refused.body["detail"] == f"query.{key}: this route has no such key"
+        assert refused.body["next_step"].startswith(step)
 
 
 @pytest.mark.thorough
@@ -463,30 +458,31 @@ async def test_a_query_is_refused_before_anything_is_started_and_to_nobody_witho
     assert (await Program(None, place=place).ask("GET", "/runs?stat=completed")).status == 401
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("key", ["since", "until"])
-@pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31", "9999999999d", "٣d"])
-async def test_a_moment_that_cannot_be_is_refused(place: Place, key: str, moment: str) -> None:
-    refused = await person(place).ask("GET", "/runs", params={key: moment})
-    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
-    assert refused.body["detail"].startswith(f"{key}: '{moment}' is ")
+async def test_a_moment_that_cannot_be_is_refused(place: Place) -> None:
+    ada = person(place)
+    moments = "0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31", "9999999999d", "٣d"
+    for key, moment in product(("since", "until"), moments):
+        refused = await ada.ask("GET", "/runs", params={key: moment})
+        assert code(refused) == (422, "UsageError"), refused.body
+        assert refused.body["detail"].startswith(f"{key}: '{moment}' is ")
 
 
-@pytest.mark.parametrize("content", ["aGVs-_-_bG8=", "!!!!YWJj", "YWJj====ZGVm", "YWJj\n"])
-async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place, content: str) -> None:
+async def test_an_attachment_that_is_not_base64_is_refused_by_name(place: Place) -> None:
     place.worker("main", scripted("Done."), export=True)
-    refused = await person(place).start("main", attachments=[{"name": "deck.txt", "content": content}])
-    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
-    assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
+    ada = person(place)
+    for content in ("aGVs-_-_bG8=", "!!!!YWJj", "YWJj====ZGVm", "YWJj\n"):
+        refused = await ada.start("main", attachments=[{"name": "deck.txt", "content": content}])
+        assert code(refused) == (422, "UsageError"), refused.body
+        assert "attachments.0.content: Value error, the content of 'deck.txt' is not base64" in refused.body["detail"]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("cost", ["1e999999999", "1e1000000", "NaN", "Infinity", "-1", "1e-999999999", 1e300])
-async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place, cost: str | float) -> None:
+async def test_a_cost_that_nobody_can_count_with_is_refused(place: Place) -> None:
     place.worker("main", scripted("Done."))
-    refused = await person(place).start("main", limits={"cost": cost})
-    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
-    assert refused.body["detail"].startswith("body.limits.cost: ")
+    ada = person(place)
+    for cost in ("1e999999999", "1e1000000", "NaN", "Infinity", "-1", "1e-999999999", 1e300):
+        refused = await ada.start("main", limits={"cost": cost})
+        assert code(refused) == (422, "UsageError"), refused.body
+        assert refused.body["detail"].startswith("body.limits.cost: ")
 
 
 async def test_a_key_has_1_to_200_characters(place: Place) -> None:
@@ -501,15 +497,15 @@ async def test_a_key_has_1_to_200_characters(place: Place) -> None:
     assert started.status == 202
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("filtered", ["", "&text=deck", "&state=waiting"])
-@pytest.mark.parametrize("part", ["anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True])
-async def test_a_forged_page_of_the_list_is_refused(place: Place, part: str | bool | None, filtered: str) -> None:
-    forged = json.dumps({"part": part, "after": "", "in_vain": 0}).encode()
-    refused = await person(place).ask("GET", f"/runs?page={base64.urlsafe_b64encode(forged).decode()}{filtered}")
-    assert (refused.status, refused.body["code"]) == (422, "UsageError"), refused.body
-    assert refused.body["detail"] == "this address does not name a part of the list"
-    assert refused.body["next_step"] == "Begin again with the first part."
+async def test_a_forged_page_of_the_list_is_refused(place: Place) -> None:
+    ada = person(place)
+    parts = "anVuaw==", base64.b64encode(b"x" * 1_000).decode(), "MTI=", None, True
+    for part, filtered in product(parts, ("", "&text=deck", "&state=waiting")):
+        forged = json.dumps({"part": part, "after": "", "in_vain": 0}).encode()
+        refused = await ada.ask("GET", f"/runs?page={base64.urlsafe_b64encode(forged).decode()}{filtered}")
+        assert code(refused) == (422, "UsageError"), refused.body
+        assert refused.body["detail"] == "this address does not name a part of the list"
+        assert refused.body["next_step"] == "Begin again with the first part."
 
 
 async def broken(_service: DoorService, _who: Principal) -> list[Any]:

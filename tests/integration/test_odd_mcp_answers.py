@@ -478,54 +478,46 @@ async def test_a_server_that_dies_in_a_call_is_a_question_for_a_person(place: Pl
     assert log.read_text() == "die 3\n"
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "path", ["gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice", "302", "303", "408", "503"]
-)
-async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_person(
-    place: Place, breaking: str, path: str
-) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
-    run = await place.start("main")
-    assert "the server of toolset 'mcp.mails'" in await rejected_reason(place, run)
-    assert "is unknown" in tool_results(main, "send")[0]
-    assert (place.folder / "calls.log").read_text() == "sent\n"
+async def test_an_answer_that_says_nothing_of_the_call_is_a_question_for_a_person(place: Place, breaking: str) -> None:
+    paths = ("gateway", "page", "prose", "other", "stream", "reset", "accepted", "notice", "302", "303", "408", "503")
+    for path in paths:
+        main = scripted(call("send"), "Done.")
+        place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
+        run = await place.start("main")
+        assert "the server of toolset 'mcp.mails'" in await rejected_reason(place, run), path
+        assert "is unknown" in tool_results(main, "send")[0]
+    assert (place.folder / "calls.log").read_text() == "sent\n" * len(paths)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("path", ["missing", "arguments"])
-async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, breaking: str, path: str) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
-    await place.run("main")
-    assert tool_results(main, "send") == ["'send' says: refused"]
+async def test_a_call_that_the_server_refuses_is_a_plain_failure(place: Place, breaking: str) -> None:
+    for path in ("missing", "arguments"):
+        main = scripted(call("send"), "Done.")
+        place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
+        await place.run("main")
+        assert tool_results(main, "send") == ["'send' says: refused"]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("401", "its server answered with HTTP status 401 (Unauthorized)"),
-        ("403", "its server answered with HTTP status 403 (Forbidden)"),
-        ("413", "its server answered with HTTP status 413 ("),
-        ("429", "its server answered with HTTP status 429 (Too Many Requests)"),
-        ("401-rpc", "not you"),
-        ("403-rpc", "not you"),
-        ("307", "its server answered with HTTP status 307 (Temporary Redirect)"),
-        ("308", "its server answered with HTTP status 308 (Permanent Redirect)"),
-    ],
-)
-async def test_a_call_that_http_refuses_is_a_plain_failure_and_sent_once(
-    place: Place, breaking: str, path: str, said: str
-) -> None:
-    main = scripted(call("send"), "Done.")
-    place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
-    await place.run("main")
-    (told,) = tool_results(main, "send")
-    assert told.startswith(f"'send' says: {said}")
-    assert "127.0.0.1" not in told
-    assert (place.folder / "calls.log").read_text() == "sent\n"
+REFUSED_BY_HTTP = [
+    ("401", "its server answered with HTTP status 401 (Unauthorized)"),
+    ("403", "its server answered with HTTP status 403 (Forbidden)"),
+    ("413", "its server answered with HTTP status 413 ("),
+    ("429", "its server answered with HTTP status 429 (Too Many Requests)"),
+    ("401-rpc", "not you"),
+    ("403-rpc", "not you"),
+    ("307", "its server answered with HTTP status 307 (Temporary Redirect)"),
+    ("308", "its server answered with HTTP status 308 (Permanent Redirect)"),
+]
+
+
+async def test_a_call_that_http_refuses_is_a_plain_failure_and_sent_once(place: Place, breaking: str) -> None:
+    for path, said in REFUSED_BY_HTTP:
+        main = scripted(call("send"), "Done.")
+        place.worker("main", main, toolsets=mails(url=f"{breaking}/{path}"))
+        await place.run("main")
+        (told,) = tool_results(main, "send")
+        assert told.startswith(f"'send' says: {said}")
+        assert "127.0.0.1" not in told
+    assert (place.folder / "calls.log").read_text() == "sent\n" * len(REFUSED_BY_HTTP)
 
 
 @pytest.mark.parametrize("method", ["tools/call", "tools/list"])

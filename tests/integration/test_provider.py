@@ -105,25 +105,22 @@ async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Pl
     assert "Incorrect API key provided" in tool_results(main, "remote")[0]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("model", "error", "message"),
-    [
-        ("nobody:gpt-test", ModelRefusal, "names the unknown provider 'nobody'"),
-        ("nobody:gpt-test,nobody:other", ModelFailed, "no model is left: .*'nobody:gpt-test'.*; .*'nobody:other'"),
-        ("gpt-test", ModelRefusal, "names no provider"),
-        ("test:nobody-registered-this", ModelFailed, "nobody-registered-this"),
-        ("offline:no-such-script", LlmDoError, "no-such-script"),
-        ("offline:plays.py:pitch", ModelFailed, "'offline:plays.py:pitch' failed: there is no file 'plays.py'"),
-        (":", ModelRefusal, "names the unknown provider ''"),
-    ],
-)
-async def test_a_model_that_does_not_exist_fails_the_run_and_names_it(
-    place: Place, model: str, error: type[LlmDoError], message: str
-) -> None:
-    place.worker("main", model)
-    with pytest.raises(error, match=message):
-        await place.run("main")
+NO_MODELS: list[tuple[str, type[LlmDoError], str]] = [
+    ("nobody:gpt-test", ModelRefusal, "names the unknown provider 'nobody'"),
+    ("nobody:gpt-test,nobody:other", ModelFailed, "no model is left: .*'nobody:gpt-test'.*; .*'nobody:other'"),
+    ("gpt-test", ModelRefusal, "names no provider"),
+    ("test:nobody-registered-this", ModelFailed, "nobody-registered-this"),
+    ("offline:no-such-script", LlmDoError, "no-such-script"),
+    ("offline:plays.py:pitch", ModelFailed, "'offline:plays.py:pitch' failed: there is no file 'plays.py'"),
+    (":", ModelRefusal, "names the unknown provider ''"),
+]
+
+
+async def test_a_model_that_does_not_exist_fails_the_run_and_names_it(place: Place) -> None:
+    for model, error, message in NO_MODELS:
+        place.worker("main", model)
+        with pytest.raises(error, match=message):
+            await place.run("main")
 
 
 async def test_tools_and_structured_output_work_through_the_real_client(place: Place, point_at: Any) -> None:
