@@ -25,7 +25,7 @@ from llm_do_temporal.definitions.workers.places import (
     unreachable_files,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop import Workshop, is_known_model, model_aliases, parse_workshop
+from llm_do_temporal.definitions.workshop import Workshop, model_aliases, parse_workshop, unknown_models
 from llm_do_temporal.definitions.yaml.documents import Document, KeyPath, Problem, did_you_mean, label_of, problem_of
 from llm_do_temporal.errors import DefinitionError, ExtensionNeeded, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.extension import definition_files, needs
@@ -54,12 +54,15 @@ def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
     open_ended = any(may_name_capabilities(parsed, workshop, load=run_python) for parsed in everybody)
     problems += [*workshop_models(workshop, document), *missing]
     problems += play_problems(workshop, document, everybody, run_python=run_python)
-    problems += [*_rule_problems(workshop, document, everybody, open_ended), *_example_problems(workshop, document)]
+    problems += _rule_problems(workshop, document, everybody, open_ended)
     problems += _extension_problems(workshop, document, everybody)
     for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed, run_python=run_python)[2]]
         problems += [*input_of(parsed)[1], *load_python_tools(parsed)[1]] if run_python else []
-        problems += _open_problems(parsed)
+        try:
+            check_defining(parsed.place)
+        except DefinitionError as error:
+            problems.append(problem_of(error, file=parsed.place.label))
         problems += [*external_toolsets(parsed, workshop, load=run_python)[1], *setting_problems(parsed)]
         problems += [*_model_problems(parsed, workshop), *batch_problems(parsed, workshop.config)]
         problems += [*_sandbox_problems(parsed, workshop), *_shell_problems(parsed)]
@@ -135,14 +138,6 @@ class _Workers:
             yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
 
 
-def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """Yield a problem for a definition that workers could write: it is never used."""
-    try:
-        check_defining(parsed.place)
-    except DefinitionError as error:
-        yield problem_of(error, file=parsed.place.label)
-
-
 def _extension_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
     """Yield a problem for each file whose changes are to be reviewed, where the extension for that is missing."""
     try:
@@ -160,7 +155,8 @@ def _rule_problems(
 ) -> Iterator[Problem]:
     """Yield a problem for each rule about a capability that no tool has: a typing error would silently allow a call.
 
-    `open_ended`: a toolset may have capabilities that only itself names.
+    And for each example that its entry of `approvals: allow:` does not keep. `open_ended`: a toolset may have
+    capabilities that only itself names.
     """
     toolsets = [parsed.definition.toolsets for parsed in workers]
     created = workshop.config.creation_defaults.toolsets
@@ -169,19 +165,13 @@ def _rule_problems(
     rules = workshop.config.approvals.rules
     # What always asks asks whatever a rule says, but it may say whom.
     known |= {name for name in ALWAYS_ASKS if name in rules and rules[name].says_more}
-    unknown = [name for name in rules if name not in known]
-    for name in unknown:
+    for name in (one for one in rules if one not in known):
         listed = None if open_ended else f"Capabilities are {', '.join(sorted(names))}."
         hint = did_you_mean(name, known, listed, cutoff=0.85 if open_ended else 0.6)
-        if hint is None:
-            continue
-        line = document.line_of(("approvals", "rules", name))
-        message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
-        yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
-
-
-def _example_problems(workshop: Workshop, document: Document) -> Iterator[Problem]:
-    """Yield a problem for each example that its entry of `approvals: allow:` does not keep."""
+        if hint is not None:
+            line = document.line_of(("approvals", "rules", name))
+            message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
+            yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
     tree = root_tree(workshop.config.sandbox)
     words = {"match": "is not covered by", "not_match": "is covered by"}
     for place, entry in enumerate(workshop.config.approvals.allow):
@@ -197,7 +187,7 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
     if definition.model is None:
         return
     yield from name_problems(parsed.place.label, parsed.document.line_of(("model",)), definition.model, workshop.config)
-    if not is_known_model(definition.model, workshop.config):
+    if unknown_models(definition.model, workshop.config):
         return
     try:
         resolve_model(
@@ -224,7 +214,15 @@ def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Prob
     if definition.toolsets.has_filesystem and not tree.mounts:
         message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
         yield parsed.problem_at(("toolsets", "filesystem"), message, "warning", next_step=_SANDBOX_STEP)
-    yield from _missing_folders(parsed, workshop, tree)
+    # A writable folder is made on the first write.
+    asked = definition.sandbox
+    for mount in tree.mounts if asked is not None and asked.paths is not None else ():
+        folder = workshop.root / mount.root
+        if folder.is_dir() or not (mount.readonly or folder.exists()):
+            continue
+        what = "is not a folder" if folder.exists() else "does not exist; it is only read, so nothing makes it"
+        here: KeyPath = ("sandbox", "paths", mount.at.strip("/"), "root")
+        yield parsed.problem_at(here, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
 
 
 def _shell_problems(parsed: ParsedWorker) -> Iterator[Problem]:
@@ -246,18 +244,6 @@ def own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
     """The files of a worker that is started directly. Raises SandboxRefusal."""
     sandbox = workshop.config.sandbox
     return narrow(root_tree(sandbox), parsed.definition.sandbox, workshop_has_sandbox=sandbox is not None)
-
-
-def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> Iterator[Problem]:
-    """Yield a warning for each folder of the worker that is missing; a writable folder is made on the first write."""
-    sandbox = parsed.definition.sandbox
-    for mount in tree.mounts if sandbox is not None and sandbox.paths is not None else ():
-        folder = workshop.root / mount.root
-        if folder.is_dir() or not (mount.readonly or folder.exists()):
-            continue
-        what = "is not a folder" if folder.exists() else "does not exist; it is only read, so nothing makes it"
-        here: KeyPath = ("sandbox", "paths", mount.at.strip("/"), "root")
-        yield parsed.problem_at(here, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
 
 
 def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> Iterator[Problem]:

@@ -54,7 +54,7 @@ def listed_models(provider: str) -> list[str]:
     return [f"{provider}:{one.id}" for one in listed.models]
 
 
-def spelling_doubt(model: str) -> ModelDoubt | None:
+def _spelling_doubt(model: str) -> ModelDoubt | None:
     """Return the doubt about a model `provider:name` that is one letter or two beside one of the price list."""
     provider, _, name = model.partition(":")
     if provider not in _PROVIDERS:
@@ -157,8 +157,11 @@ def batch_problems(parsed: ParsedWorker, config: WorkshopConfig) -> Iterator[Pro
     if (definition.turns or config.turns) != "batch":
         return
     named = definition.model or config.model or ""
-    full = [full_name(model_aliases(config), name) for name in _spelled_out(named, config)]
-    for model in full:
+    spelled_out: list[str] = []
+    for name in models_of(named):
+        alias = config.models.get(name)
+        spelled_out += models_of(alias.model) if alias is not None and "," in alias.model else (name,)
+    for model in (full_name(model_aliases(config), name) for name in spelled_out):
         if is_full_name(model) and not has_batches(model):
             key: KeyPath = ("turns",) if definition.turns is not None else ("model",)
             step = f"Set `turns: now`, or name a model of {', '.join(PROVIDERS_WITH_BATCHES)}."
@@ -166,15 +169,8 @@ def batch_problems(parsed: ParsedWorker, config: WorkshopConfig) -> Iterator[Pro
             yield parsed.problem_at(key, message, next_step=step)
 
 
-def _spelled_out(named: str, config: WorkshopConfig) -> Iterator[str]:
-    """Yield the models in a text, with those of an alias that stands for several in its place."""
-    for name in models_of(named):
-        alias = config.models.get(name)
-        yield from models_of(alias.model) if alias is not None and "," in alias.model else (name,)
-
-
 def _doubts(file: str, line: int | None, model: str) -> Iterator[Problem]:
-    doubt = model_doubt(model) or spelling_doubt(model)
+    doubt = model_doubt(model) or _spelling_doubt(model)
     if doubt is not None:
         yield Problem(file, line, doubt.message, "error" if doubt.certain else "warning", doubt.hint)
 
@@ -207,11 +203,19 @@ _KEYS = {
 
 def needed_variables(workshop: Workshop, *also: str) -> dict[tuple[str, ...], list[str]]:
     """Return the uses of each group of variables, of which a single one must be set; `also` are further models."""
+    config, aliases = workshop.config, model_aliases(workshop.config)
+    named = [*([] if config.model is None else [config.model]), *config.models]
+    for name in known_names(root=workshop.root, shipped=SHIPPED):
+        for place in places_of(name, root=workshop.root, shipped=SHIPPED)[:1]:
+            model = None if place.shipped else read_worker(place).definition.model
+            named += [] if model is None else [model]
+    uses = [(_variables_of(aliases, one), one) for text in (*named, *also) for one in chain_of(aliases, text)]
+    secrets = [variable for target in config.notify for variable in (target.url_env, target.secret_env)]
+    uses += [((variable,), "notify") for variable in secrets if variable is not None]
     found: dict[tuple[str, ...], list[str]] = {}
-    for variables, whose in (*_for_models(workshop, also), *_for_targets(workshop)):
-        names = found.setdefault(variables, [])
-        if whose not in names:
-            names.append(whose)
+    for variables, whose in uses:
+        if variables and whose not in found.setdefault(variables, []):
+            found[variables].append(whose)
     return found
 
 
@@ -239,31 +243,3 @@ def _variables_of(aliases: Aliases, model: str) -> tuple[str, ...]:
     if alias is not None and alias.base_url is not None:
         return ()
     return _KEYS.get(full_name(aliases, model).partition(":")[0], ())
-
-
-def _for_models(workshop: Workshop, also: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    aliases = model_aliases(workshop.config)
-    for named in (*_named_models(workshop), *also):
-        for model in chain_of(aliases, named):
-            variables = _variables_of(aliases, model)
-            if variables:
-                yield variables, model
-
-
-def _named_models(workshop: Workshop) -> Iterator[str]:
-    """The models that the workshop and its own workers name, and its aliases."""
-    if workshop.config.model is not None:
-        yield workshop.config.model
-    yield from workshop.config.models
-    for name in known_names(root=workshop.root, shipped=SHIPPED):
-        for place in places_of(name, root=workshop.root, shipped=SHIPPED)[:1]:
-            model = None if place.shipped else read_worker(place).definition.model
-            if model is not None:
-                yield model
-
-
-def _for_targets(workshop: Workshop) -> Iterator[tuple[tuple[str, ...], str]]:
-    for target in workshop.config.notify:
-        for variable in (target.url_env, target.secret_env):
-            if variable is not None:
-                yield (variable,), "notify"

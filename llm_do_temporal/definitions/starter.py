@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -182,19 +180,25 @@ def make_workshop(folder: Path, example: str | None = None) -> list[str]:
     of it exists already or cannot be written.
     """
     whole = starter_files(example)
-    files = {name: data for name, data in whole.items() if name not in _OPTIONAL or not _is_there(folder / name)}
+    files = {name: data for name, data in whole.items() if name not in _OPTIONAL or not os.path.lexists(folder / name)}
     _check_no_link(folder, *(folder / name for name in files))
-    taken = [name for name in files if _is_there(folder / name)]
+    taken = [name for name in files if os.path.lexists(folder / name)]
     if taken:
         raise UsageError(
             f"'{folder / taken[0]}' exists already; nothing is overwritten",
             next_step="Name a folder without a workshop: `llm-do-temporal init DIR`.",
         )
-    with _all_or_nothing(folder) as made:
+    made: list[Path] = []
+    try:
         for name, data in files.items():
-            path = folder / name
-            _make_folders(path.parent, made)
-            _write(path, data, made)
+            _write(folder / name, data, made)
+    except OSError as error:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink()
+        raise UsageError(
+            f"the workshop cannot be written into '{folder}': {error.strerror}",
+            next_step="Name a folder that can be written: `llm-do-temporal init DIR`.",
+        ) from error
     return list(files)
 
 
@@ -212,11 +216,11 @@ def _check_no_link(folder: Path, *files: Path) -> None:
         )
 
 
-def _is_there(path: Path) -> bool:
-    return path.exists() or path.is_symlink()
-
-
 def _write(path: Path, data: bytes, made: list[Path]) -> None:
+    """Write a new file and the folders that it lacks; each is put into `made`."""
+    for missing in reversed([one for one in path.parents if not one.exists()]):
+        missing.mkdir()
+        made.append(missing)
     # The folder is held, and no link to one: it may have been exchanged since it was looked at.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -225,25 +229,3 @@ def _write(path: Path, data: bytes, made: list[Path]) -> None:
             file.write(data)
     finally:
         os.close(folder)
-
-
-def _make_folders(folder: Path, made: list[Path]) -> None:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir()
-        made.append(one)
-
-
-@contextmanager
-def _all_or_nothing(folder: Path) -> Generator[list[Path]]:
-    """Remove every file and folder that was made when not all of them can be."""
-    made: list[Path] = []
-    try:
-        yield made
-    except OSError as error:
-        for path in reversed(made):
-            path.rmdir() if path.is_dir() else path.unlink()
-        raise UsageError(
-            f"the workshop cannot be written into '{folder}': {error.strerror}",
-            next_step="Name a folder that can be written: `llm-do-temporal init DIR`.",
-        ) from error

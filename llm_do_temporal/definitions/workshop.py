@@ -124,11 +124,6 @@ def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
     return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
 
 
-def is_known_model(model: str, config: WorkshopConfig) -> bool:
-    """Return whether every model in a comma-separated text is an alias, or has the form `provider:name`."""
-    return not unknown_models(model, config)
-
-
 def unknown_models(model: str, config: WorkshopConfig) -> list[str]:
     """Return the models in a comma-separated text that are neither an alias nor have the form `provider:name`."""
     names = models_of(model) or (model,)

@@ -113,29 +113,20 @@ def weigh(value: Any) -> dict[int, int]:
         node, depth, is_left = pending.pop()
         if not isinstance(node, dict | list | tuple):
             continue
-        inner = _inner(cast("Any", node))
+        known = cast("dict[Any, Any]", node)
+        inner: list[Any] = [*known, *known.values()] if isinstance(node, dict) else list(cast("list[Any]", node))
         if is_left:
-            units[id(cast("Any", node))] = 1 + sum(_units(one, units) for one in inner)
+            sizes = (1 + len(one) // 32 if isinstance(one, str) else units.get(id(one), 1) for one in inner)
+            units[id(known)] = 1 + sum(sizes)
             continue
         count += len(inner)
         if count > MAX_VALUES:
             raise TooMuchWork(f"it holds more than {MAX_VALUES:,} values; give less at once")
         if depth > MAX_VALUE_DEPTH:
             raise TooMuchWork(f"it is nested more than {MAX_VALUE_DEPTH} levels deep")
-        pending.append((cast("Any", node), depth, True))
+        pending.append((known, depth, True))
         pending.extend((one, depth + 1, False) for one in inner)
     return {key: found // _UNITS_A_STEP for key, found in units.items()}
-
-
-def _units(value: Any, units: dict[int, int]) -> int:
-    return 1 + len(value) // 32 if isinstance(value, str) else units.get(id(value), 1)
-
-
-def _inner(node: Any) -> list[Any]:
-    if isinstance(node, dict):
-        known = cast("dict[Any, Any]", node)
-        return [*known, *known.values()]
-    return list(cast("list[Any]", node))
 
 
 MAX_PATTERN_CHARS = 4_000
@@ -253,7 +244,7 @@ def _split(pattern: str) -> list[tuple[str, bool]]:
     rest = pattern.removeprefix("^")
     parts: list[tuple[str, bool]] = []
     while pattern.startswith("^") and rest.startswith(("(?=", "(?!")) and len(parts) < MAX_LOOKAHEADS:
-        end = _closing(rest)
+        end = next((place for place, char, depth in _outside_classes(rest) if char == ")" and depth == 0), None)
         if end is None:
             break
         parts.append((f"^(?:{rest[3:end]})", rest[2] == "="))
@@ -263,11 +254,6 @@ def _split(pattern: str) -> list[tuple[str, bool]]:
     if not parts or has_alternatives or rest.startswith(("*", "+", "?", "{")):
         return [(pattern, True)]
     return [*parts, (f"^(?:{rest})", True)]
-
-
-def _closing(pattern: str) -> int | None:
-    """Return the position at which the group at the beginning of the pattern ends; None where it never does."""
-    return next((place for place, char, depth in _outside_classes(pattern) if char == ")" and depth == 0), None)
 
 
 def _outside_classes(pattern: str) -> list[tuple[int, str, int]]:

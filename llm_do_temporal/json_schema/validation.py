@@ -78,12 +78,8 @@ def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
 
 def reference_problem(schema: Any) -> tuple[Path, str] | None:
     """Return the first reference that leads out of the schema or nowhere, or None. Nothing is fetched."""
-    references = [
-        (path, key, part[key])
-        for path, part in parts_of(schema)
-        for key in _REFERENCES
-        if isinstance(part.get(key), str)
-    ]
+    named = ((path, key, part.get(key)) for path, part in parts_of(schema) for key in _REFERENCES)
+    references = [(path, key, reference) for path, key, reference in named if isinstance(reference, str)]
     if not references:
         return None
     root = DRAFT202012.create_resource(schema)
@@ -94,7 +90,8 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
         for step in path:
             node = node[step]
             # What `$id` names is the place that references in it begin at.
-            if _has_id(node):
+            has_id = isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
+            if has_id:
                 resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
         try:
             resolver.lookup(reference)
@@ -104,10 +101,6 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
                 "'$defs' and refer to '#/$defs/NAME'; nothing is fetched"
             )
     return None
-
-
-def _has_id(node: Any) -> bool:
-    return isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
 
 
 def is_too_large_written_out(schema: dict[str, Any]) -> bool:
@@ -125,22 +118,15 @@ def is_too_large_written_out(schema: dict[str, Any]) -> bool:
             known = cast("dict[str, Any]", node)
             reference = known.get("$ref")
             if isinstance(reference, str) and reference not in within:
-                pending.append((_target_of(schema, reference), within | {reference}))
+                target: Any = schema
+                for step in reference.removeprefix("#").split("/")[1:]:
+                    name = step.replace("~1", "/").replace("~0", "~")
+                    target = cast("dict[str, Any]", target).get(name) if isinstance(target, dict) else None
+                pending.append((target, within | {reference}))
             # What is only named counts where it is named.
             skipped = ("$defs", "definitions") if node is schema else ()
             pending.extend((value, within) for key, value in known.items() if key not in skipped)
     return False
-
-
-def _target_of(schema: Any, reference: str) -> Any:
-    node = schema
-    for step in reference.removeprefix("#").split("/")[1:]:
-        node = (
-            cast("dict[str, Any]", node).get(step.replace("~1", "/").replace("~0", "~"))
-            if isinstance(node, dict)
-            else None
-        )
-    return node
 
 
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
@@ -150,12 +136,6 @@ _REFERENCE_STEPS = 5
 _SEARCH_STEPS = 15
 _ERROR_STEPS = 3
 _MOST_INTEGER = 2**63
-
-
-def validator_of(schema: Any, patterns: Patterns) -> Any:
-    """Return a validator whose work is counted and that looks nothing up."""
-    # Any other registry, no one at all included, would fetch what a reference names.
-    return _Bounded(schema, registry=Registry[Any](), format_checker=cast("Any", patterns))
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
@@ -226,10 +206,9 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         verb = "does" if len(extras) == 1 else "do"
         yield ValidationError(f"{_names(extras)} {verb} not match any of the regexes: {listed}")
     elif not allowed and extras:
-        verb = "was" if len(extras) == 1 else "were"
         meter().steps.spend(len(known) // 8)
         allows = f"; allowed are {_names(known)}" if known else ""
-        yield ValidationError(f"Additional properties are not allowed ({_names(extras)} {verb} unexpected){allows}")
+        yield ValidationError(f"Additional properties are not allowed ({_unexpected(extras)}){allows}")
 
 
 def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -255,43 +234,37 @@ def _key(value: Any) -> str:
     return hex(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
 
 
-def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, dict):
-        return
-    values = cast("dict[str, Any]", instance)
-    seen = _evaluated(validator, values, schema, _own_properties)
-    extras = [
-        name for name in values if name not in seen and next(validator.descend(values[name], allowed), None) is not None
-    ]
+def _unevaluated(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Judge the names, or the positions, of a value that no part of the schema judges."""
+    is_object = isinstance(instance, dict)
+    seen = _evaluated(validator, instance, schema)
+    values = cast("dict[Any, Any]", instance) if is_object else dict(enumerate(cast("list[Any]", instance)))
+    extras = [one for one in values if one not in seen and next(validator.descend(values[one], allowed), None)]
     if extras:
-        verb = "was" if len(extras) == 1 else "were"
-        yield ValidationError(f"Unevaluated properties are not allowed ({_names(extras)} {verb} unexpected)")
+        what, at = ("properties", "") if is_object else ("items", "at ")
+        yield ValidationError(f"Unevaluated {what} are not allowed ({at}{_unexpected(extras)})")
+
+
+def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, dict):
+        yield from _unevaluated(validator, allowed, instance, schema)
 
 
 def _unevaluated_items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, list):
+    if isinstance(instance, list):
+        yield from _unevaluated(validator, allowed, instance, schema)
+
+
+def _own(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """Yield the names, or the positions, that the schema judges by itself."""
+    if isinstance(instance, dict):
+        names = cast("dict[str, Any]", instance)
+        if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+            yield from names
+        yield from (name for name in names if name in schema.get("properties", {}))
+        for pattern in schema.get("patternProperties", {}):
+            yield from (name for name in names if _found(validator, pattern, name))
         return
-    items = cast("list[Any]", instance)
-    seen = _evaluated(validator, items, schema, _own_items)
-    extras = [
-        place
-        for place, item in enumerate(items)
-        if place not in seen and next(validator.descend(item, allowed), None) is not None
-    ]
-    if extras:
-        verb = "was" if len(extras) == 1 else "were"
-        yield ValidationError(f"Unevaluated items are not allowed (at {_names(extras)} {verb} unexpected)")
-
-
-def _own_properties(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-        yield from instance
-    yield from (name for name in instance if name in schema.get("properties", {}))
-    for pattern in schema.get("patternProperties", {}):
-        yield from (name for name in instance if _found(validator, pattern, name))
-
-
-def _own_items(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
     if "items" in schema or "unevaluatedItems" in schema:
         yield from range(len(instance))
     yield from range(min(len(instance), len(schema.get("prefixItems", []))))
@@ -300,9 +273,7 @@ def _own_items(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
         yield from (place for place, item in enumerate(instance) if fitting.is_valid(item))
 
 
-def _evaluated(
-    validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], Iterator[Any]], *, is_top: bool = True
-) -> set[Any]:
+def _evaluated(validator: Any, instance: Any, schema: Any, *, is_top: bool = True) -> set[Any]:
     """Return the names, or the positions, of the value that any part of the schema judges."""
     now = meter()
     if not isinstance(schema, dict):
@@ -314,15 +285,15 @@ def _evaluated(
     now.enter()
     try:
         now.steps.spend(1 + len(instance) // 8 + len(known) // 8)
-        seen = set(own(validator, instance, known))
+        seen = set(_own(validator, instance, known))
         for key in (key for key in _FOLLOWED if key in known):
             reference = known[key]
             now.steps.spend(_listed(key, reference))
             resolved = validator._resolver.lookup(reference)
             inner = validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
-            seen |= _evaluated(inner, instance, resolved.contents, own, is_top=False)
+            seen |= _evaluated(inner, instance, resolved.contents, is_top=False)
         for part in _parts_in_force(validator, instance, known):
-            seen |= _evaluated(validator, instance, part, own, is_top=False)
+            seen |= _evaluated(validator, instance, part, is_top=False)
     finally:
         now.leave()
     return seen
@@ -346,6 +317,10 @@ def _names(extras: Collection[Any]) -> str:
     return listed if len(extras) <= _SHOWN else f"{listed} and {len(extras) - _SHOWN} more"
 
 
+def _unexpected(extras: Collection[Any]) -> str:
+    return f"{_names(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
+
+
 def _is_integer(_checker: Any, value: Any) -> bool:
     """Return whether a value is an integer, of which 3.0 is one. A float beyond 64 bits is an estimate, and is none."""
     if isinstance(value, float):
@@ -353,7 +328,8 @@ def _is_integer(_checker: Any, value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_OWN: dict[str, Keyword] = {
+_KEYWORDS: dict[str, Keyword] = {
+    **{name: cast("Keyword", keyword) for name, keyword in Draft202012Validator.VALIDATORS.items() if name != "format"},
     "additionalProperties": _additional_properties,
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
@@ -361,10 +337,9 @@ _OWN: dict[str, Keyword] = {
     "unevaluatedProperties": _unevaluated_properties,
     "uniqueItems": _unique_items,
 }
-_THEIRS = {name: keyword for name, keyword in Draft202012Validator.VALIDATORS.items() if name != "format"}
 _Bounded: Any = create(
     meta_schema=cast("Any", Draft202012Validator.META_SCHEMA),
-    validators=cast("Any", {name: _counted(name, keyword) for name, keyword in {**_THEIRS, **_OWN}.items()}),
+    validators=cast("Any", {name: _counted(name, keyword) for name, keyword in _KEYWORDS.items()}),
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
     applicable_validators=cast("Any", _applicable),
 )
@@ -487,7 +462,8 @@ def _compile(text: str) -> _Compiled:
 
 def _made(schema: Any, patterns: Patterns) -> _Compiled:
     try:
-        validator = validator_of(schema, patterns)
+        # Any other registry, no one at all included, would fetch what a reference names.
+        validator = _Bounded(schema, registry=Registry[Any](), format_checker=cast("Any", patterns))
     except Exception as error:
         raise UnusableSchema(f"{type(error).__name__}: {str(error)[:200]}") from error
     return _Compiled(schema, validator, patterns, weigh(schema))

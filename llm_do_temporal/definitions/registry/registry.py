@@ -51,7 +51,7 @@ from llm_do_temporal.definitions.workers.worker_file import (
     template_path,
     template_place,
 )
-from llm_do_temporal.definitions.workshop import Workshop, is_known_model
+from llm_do_temporal.definitions.workshop import Workshop, unknown_models
 from llm_do_temporal.definitions.yaml.documents import (
     KeyPath,
     Problem,
@@ -123,7 +123,7 @@ def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
     if wrong:
         raise DelegationRefusal(f"worker '{parsed.place.name}' cannot be made: {wrong[0].message}")
     model = parsed.definition.model
-    if model is not None and not is_known_model(model, workshop.config):
+    if model is not None and unknown_models(model, workshop.config):
         aliases = ", ".join(f"'{alias}'" for alias in workshop.config.models) or "none"
         raise DelegationRefusal(
             f"model '{model[:80]}' is neither provider:name nor an alias of the workshop; aliases: {aliases}",

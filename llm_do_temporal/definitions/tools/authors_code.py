@@ -27,14 +27,15 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from operator import is_
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -111,22 +112,16 @@ def _imported_names(text: str, module: str, *, is_package: bool) -> tuple[str, .
     except (SyntaxError, ValueError, RecursionError):
         return ()
     package = module.split(".") if is_package else module.split(".")[:-1]
-    return tuple(_names_in(tree, package))
-
-
-def _names_in(tree: ast.Module, package: list[str]) -> Iterator[str]:
+    named: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (name for alias in node.names for name in _with_packages(alias.name))
+            named += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from (name for alias in node.names for name in _with_packages(f"{base}.{alias.name}".lstrip(".")))
-
-
-def _with_packages(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+            named += [f"{base}.{alias.name}".lstrip(".") for alias in node.names]
+    # With the packages that they lie in.
+    return tuple(".".join(parts[: end + 1]) for parts in (one.split(".") for one in named) for end in range(len(parts)))
 
 
 def _module_file(root: Path, name: str) -> Path | None:
@@ -173,16 +168,6 @@ def importable(root: Path) -> Generator[None]:
             sys.meta_path.remove(modules)
 
 
-def is_lasting(finder: object) -> bool:
-    """Return whether a finder of modules is there for longer than a call."""
-    return not isinstance(finder, _Modules)
-
-
-def is_workshops(name: str) -> bool:
-    """Return whether the module of this name was imported from a workshop."""
-    return name in _digests or name in _own_packages
-
-
 class _Modules:
     """Finder of modules at the top of a workshop; the last finder to be asked."""
 
@@ -190,9 +175,7 @@ class _Modules:
         self._root = root
         self._loader = type("_TextBelow", (_Text,), {"root": root})
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the module of this name, where it is the workshop's."""
         return _found(name, [str(self._root)], self._loader) if path is None else None
 
@@ -200,9 +183,7 @@ class _Modules:
 class _Submodules:
     """Finder of modules below packages of workshops; the first finder to be asked, and then the only one."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the module of this name. Raises ModuleNotFoundError, so that no other finder looks for it."""
         loader = _own_packages.get(name.rpartition(".")[0])
         if path is None or loader is None:
@@ -223,21 +204,18 @@ def _found(name: str, folders: Sequence[str], loader: type[_Text]) -> ModuleSpec
     """Return the module of this name in the folders; None where there is none."""
     for folder in folders:
         found = FileFinder(folder, (loader, [".py"])).find_spec(name)
-        if found is not None and (found.loader is not None or _is_authors(found, loader.root)):
+        if found is None:
+            continue
+        # A folder without `__init__.py` must hold Python, and not the files that workers write.
+        if found.loader is not None or any(
+            is_code_place(label_of(inner / "module.py", loader.root), loader.root)
+            and any(next(inner.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
+            for inner in map(Path, found.submodule_search_locations or ())
+        ):
             if found.submodule_search_locations is not None:
                 _own_packages[name] = loader
             return found
     return None
-
-
-def _is_authors(found: ModuleSpec, root: Path) -> bool:
-    """Return whether a folder without `__init__.py` holds Python, and not the files that workers write."""
-    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
-    return any(
-        is_code_place(label_of(folder / "module.py", root), root)
-        and any(next(folder.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
-        for folder in folders
-    )
 
 
 _ENDING = ("_exit", "abort", "execv", "execve")
@@ -298,14 +276,6 @@ def own_words() -> Generator[None]:
         _call.reset(token)
 
 
-def bound_streams() -> None:
-    """Have the standard streams of the process take no more of a call than they may."""
-    for stream in (sys.__stdout__, sys.__stderr__):
-        for writer in (stream, getattr(stream, "buffer", None)):
-            if writer is not None and "write" not in vars(writer):
-                vars(writer)["write"] = _bounded(writer)
-
-
 def _running() -> _Call | None:
     call = _call.get()
     return call if call is not None and call.process == os.getpid() else None
@@ -329,9 +299,7 @@ def _bounded(writer: Any) -> Callable[[Any], int]:
     return write_some
 
 
-def _without_end(name: str) -> Callable[..., Any]:
-    ending = getattr(os, name)
-
+def _without_end(ending: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(ending)
     def end(*arguments: Any, **named: Any) -> Any:
         if _running() is not None:
@@ -366,7 +334,7 @@ def _without_hard_limit(set_limits: Callable[[int, tuple[int, int]], None]) -> C
 
 resource.setrlimit = _without_hard_limit(resource.setrlimit)
 for _name in _ENDING:
-    setattr(os, _name, _without_end(_name))
+    setattr(os, _name, _without_end(getattr(os, _name), _name))
 os.write = _with_bound(os.write)
 
 
@@ -406,38 +374,41 @@ class ProcessState:
         """Keep the settings of the process as they are, whatever the code in the block changes."""
         with self._lock:
             if not self._running:
-                self._note()
+                self._before = [(write, read()) for read, write in _SETTINGS]
+                self._limits = [(write, read, read()) for read, write in _LIMITS]
+                self._warned = warnings.catch_warnings()
+                self._warned.__enter__()
+                _keep_open()
             self._running += 1
-        watching = sys.gettrace(), sys.getprofile()
+        trace, profile = sys.gettrace(), sys.getprofile()
         try:
             with authors_call():
                 yield
         finally:
-            _watch_as_before(*watching)
+            # Those of this thread, which other calls use after this one.
+            if sys.gettrace() is not trace:
+                sys.settrace(trace)
+            if sys.getprofile() is not profile:
+                sys.setprofile(profile)
             with self._lock:
                 self._running -= 1
-                self._put_back()
-
-    def _note(self) -> None:
-        self._before = [(write, read()) for read, write in _SETTINGS]
-        self._limits = [(write, read, read()) for read, write in _LIMITS]
-        self._warned = warnings.catch_warnings()
-        self._warned.__enter__()
-        _keep_open()
-
-    def _put_back(self) -> None:
-        _raise_again(self._limits)
-        if self._running:
-            return
-        self._warned.__exit__(None, None, None)
-        for write, before in self._before:
-            with suppress(Exception):
-                write(before)
+                _raise_again(self._limits)
+                if not self._running:
+                    self._warned.__exit__(None, None, None)
+                    for write, before in self._before:
+                        with suppress(Exception):
+                            write(before)
 
 
 def _keep_open() -> None:
-    """Have nobody close the standard streams: a log line that meets a closed one fails whoever writes it."""
-    bound_streams()
+    """Have the standard streams take no more of a call than they may, and nobody close them.
+
+    A log line that meets a closed stream fails whoever writes it.
+    """
+    for stream in (sys.__stdout__, sys.__stderr__):
+        for writer in (stream, getattr(stream, "buffer", None)):
+            if writer is not None and "write" not in vars(writer):
+                vars(writer)["write"] = _bounded(writer)
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, TypeError):
             vars(stream)["close"] = stream.flush
@@ -448,14 +419,6 @@ def _raise_again(limits: list[_Limit]) -> None:
         if read() < before:
             with suppress(OSError, ValueError):
                 write(before)
-
-
-def _watch_as_before(trace: Any, profile: Any) -> None:
-    """Put back the trace function and the profile function of this thread, which other calls use after this one."""
-    if sys.gettrace() is not trace:
-        sys.settrace(trace)
-    if sys.getprofile() is not profile:
-        sys.setprofile(profile)
 
 
 def _umask() -> int | None:
@@ -486,15 +449,6 @@ def _resource(which: int) -> _Setting:
         resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))
 
     return read, write
-
-
-def _digits() -> int:
-    """Return the most digits of an integer that is read or written as text; 0, for no limit, as a large number."""
-    return sys.get_int_max_str_digits() or sys.maxsize
-
-
-def _set_digits(most: int) -> None:
-    sys.set_int_max_str_digits(0 if most == sys.maxsize else most)
 
 
 def _stack_size() -> int:
@@ -546,7 +500,8 @@ def _set_modules(before: dict[str, ModuleType]) -> None:
     if _are_same_modules(sys.modules, before):
         return
     for name, module in before.items():
-        if sys.modules.get(name) is not module and name in _imported and not is_workshops(name):
+        is_workshops = name in _digests or name in _own_packages
+        if sys.modules.get(name) is not module and name in _imported and not is_workshops:
             sys.modules[name] = module
 
 
@@ -572,7 +527,7 @@ def _entries(name: str) -> _Setting:
 
     def read() -> tuple[list[Any], list[Any]]:
         kept = getattr(sys, name)
-        return kept, [one for one in kept if is_lasting(one)]
+        return kept, [one for one in kept if not isinstance(one, _Modules)]
 
     def write(before: tuple[list[Any], list[Any]]) -> None:
         kept, entries = before
@@ -583,14 +538,14 @@ def _entries(name: str) -> _Setting:
     return read, write
 
 
-def _timer(which: int) -> _Setting:
-    return lambda: signal.getitimer(which), lambda before: signal.setitimer(which, *before)
-
-
 _LIMITS: list[_Setting] = [
     (sys.getrecursionlimit, sys.setrecursionlimit),
     *(_resource(which) for name, which in vars(resource).items() if name.startswith("RLIMIT_")),
-    (_digits, _set_digits),
+    # The most digits of an integer that is read or written as text; 0 stands for no limit.
+    (
+        lambda: sys.get_int_max_str_digits() or sys.maxsize,
+        lambda most: sys.set_int_max_str_digits(0 if most == sys.maxsize else most),
+    ),
 ]
 _SETTINGS: list[_Setting] = [
     (lambda: dict(builtins.__dict__), builtins.__dict__.update),
@@ -606,7 +561,10 @@ _SETTINGS: list[_Setting] = [
     *(_attribute(sys, name) for name in ("stdin", "stdout", "stderr", "excepthook", "unraisablehook")),
     _attribute(threading, "excepthook"),
     *(_entries(name) for name in ("path", "path_hooks", "meta_path")),
-    *(_timer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)),
+    *(
+        (partial(signal.getitimer, which), lambda before, which=which: signal.setitimer(which, *before))
+        for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    ),
     (threading.gettrace, threading.settrace),
     (threading.getprofile, threading.setprofile),
     (_logging, _set_logging),
@@ -663,20 +621,11 @@ def authors_code(path: Path | None, root: Path, *, passing: tuple[type[Exception
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
-        file, line = _raised_at(error, root)
-        file = file or (None if path is None else label_of(path, root))
+        places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError) and error.filename:
+            places.append((error.filename, error.lineno or 0))
+        theirs = [(Path(name), line) for name, line in places if Path(name).is_relative_to(root)]
+        last, line = theirs[-1] if theirs else (path, 0)
+        file = None if last is None else label_of(last, root)
         words = message_of(error).replace(f"{root}/", "").split("\n")[0][:300]
-        raise DefinitionError(f"{type(error).__name__}: {words}", file=file, line=line) from error
-
-
-def _raised_at(error: BaseException, root: Path) -> tuple[str | None, int | None]:
-    found: tuple[str | None, int | None] = (None, None)
-    trace = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if Path(name).is_relative_to(root):
-            found = label_of(Path(name), root), trace.tb_lineno
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(root):
-        found = label_of(Path(error.filename), root), error.lineno
-    return found
+        raise DefinitionError(f"{type(error).__name__}: {words}", file=file, line=line or None) from error

@@ -43,9 +43,15 @@ def external_toolsets(
         if not _CLASS_PATH.fullmatch(reference):
             problems.append(_unknown(parsed, name, workshop))
         elif options.enabled:
-            problem = _class_problem(parsed, name, reference, workshop.root, options.required) if load else None
-            problems += [problem] if problem else []
-            found += [] if problem else [options.pinned(name, reference)]
+            try:
+                if load:
+                    load_toolset_class(reference, root=workshop.root)
+            except DefinitionError as error:
+                where = "" if error.file is None else f" ({error.file}{'' if error.line is None else f':{error.line}'})"
+                why = f"{error.problem}{where}"
+                problems.append(_unusable(parsed, ("toolsets", name), why, error.next_step, options.required))
+            else:
+                found.append(options.pinned(name, reference))
     for name, server in (parsed.definition.toolsets.mcp or {}).items():
         if server.enabled and load and not has_mcp():
             problems.append(_no_mcp(parsed, name, required=server.required))
@@ -99,31 +105,19 @@ def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop, *, load: boo
     Without `load` no class is loaded, and each counts.
     """
     aliases = workshop.config.toolset_aliases
-    for name, options in parsed.definition.toolsets.classes.items():
-        if options.enabled:
-            if not load:
-                return True
-            try:
-                kind = load_toolset_class(aliases.get(name, name), root=workshop.root)
-            except DefinitionError:
-                return True
-            if hasattr(kind, CAPABILITIES_METHOD):
-                return True
-    return False
+    named = [name for name, options in parsed.definition.toolsets.classes.items() if options.enabled]
+    if not load:
+        return bool(named)
+    try:
+        kinds = (load_toolset_class(aliases.get(name, name), root=workshop.root) for name in named)
+        return any(hasattr(kind, CAPABILITIES_METHOD) for kind in kinds)
+    except DefinitionError:
+        return True
 
 
 def has_mcp() -> bool:
     """Return whether the optional MCP client is installed."""
     return find_spec("mcp") is not None and find_spec("fastmcp") is not None
-
-
-def _class_problem(parsed: ParsedWorker, name: str, reference: str, root: Path, required: bool) -> Problem | None:
-    try:
-        load_toolset_class(reference, root=root)
-    except DefinitionError as error:
-        where = "" if error.file is None else f" ({error.file}{'' if error.line is None else f':{error.line}'})"
-        return _unusable(parsed, ("toolsets", name), f"{error.problem}{where}", error.next_step, required)
-    return None
 
 
 def _no_mcp(parsed: ParsedWorker, name: str, *, required: bool) -> Problem:

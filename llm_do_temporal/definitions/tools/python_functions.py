@@ -71,10 +71,10 @@ class _Plain:
             return value
         if type(value) is str:
             return whole_characters(value)
-        if isinstance(value, int) and type(value) is int:
+        if type(value) is int:
             return value if value.bit_length() <= _LARGEST_BITS else f"[integer of {value.bit_length()} bits]"
-        if isinstance(value, float) and type(value) is float:
-            return value if math.isfinite(value) else _odd_number(value)
+        if type(value) is float:
+            return value if math.isfinite(value) else repr(value).replace("inf", "Infinity").replace("nan", "NaN")
         note = self._noted(value)
         if note is not None:
             return note
@@ -180,10 +180,6 @@ def _key(key: Any) -> str:
         return f"[{type(key).__name__}]"
 
 
-def _odd_number(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _text_of(data: bytes) -> str:
     try:
         return data.decode()
@@ -274,7 +270,10 @@ def read_function(name: str, found: object) -> PythonFunction:
             keys.append(parameter.name)
         else:
             offered.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
-    _check_contexts(name, contexts, context=context)
+    if contexts and not context:
+        raise DefinitionError(f"'{name}' takes a ToolContext; mark it with @tool_context")
+    if context and len(contexts) != 1:
+        raise DefinitionError(f"'{name}' is marked with @tool_context; it takes exactly one `ctx: ToolContext`")
     return PythonFunction(
         name=name,
         call=found,
@@ -346,13 +345,6 @@ def _check_kind(name: str, found: Callable[..., Any], *, context: bool) -> None:
             f"'{name}' is marked with @tool_context and @idempotent; it is always replayed, and each call it makes "
             "is retried or not for itself"
         )
-
-
-def _check_contexts(name: str, contexts: list[str], *, context: bool) -> None:
-    if contexts and not context:
-        raise DefinitionError(f"'{name}' takes a ToolContext; mark it with @tool_context")
-    if context and len(contexts) != 1:
-        raise DefinitionError(f"'{name}' is marked with @tool_context; it takes exactly one `ctx: ToolContext`")
 
 
 def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.tools.authors_code import (
     PythonFile,
@@ -44,14 +42,6 @@ from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 from llm_do_temporal.messages.sizes import MAX_PINNED_BYTES
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Function, and the file it is from."""
-
-    function: PythonFunction
-    file: PythonFile
-
-
 def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[Problem]]:
     """Return the Python tools that a worker names (None where it names none), and their problems."""
     wanted = parsed.definition.toolsets.python_tools
@@ -62,13 +52,29 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
         try:
             # Names of the module, signatures and defaults run the author's code as well.
             with authors_code(None, parsed.place.root):
-                found = _find(name, parsed.place)
-                tools.append(_pinned(name, found, options, shipped=parsed.place.shipped))
+                function, file = _find(name, parsed.place)
+                tools.append(
+                    PythonTool(
+                        name=name,
+                        description=options.description or function.description or f"The function '{name}'.",
+                        parameters=function.schema,
+                        kind="context" if function.context else "plain",
+                        idempotent=function.idempotent,
+                        source=f"{PACKAGE_PREFIX}{file.label}" if parsed.place.shipped else file.label,
+                        sha256=file.sha256,
+                        ruling=options.ruling,
+                        capabilities=options.capabilities,
+                    )
+                )
         except DefinitionError as error:
-            problems.append(_problem(parsed, name, error))
+            problem = parsed.problem_at(("toolsets", "custom", name), error.problem, next_step=error.next_step)
+            if error.file is not None:
+                words = f"{error.problem} (for the tool '{name}' of worker '{parsed.place.name}')"
+                problem = replace(problem, file=error.file, line=error.line, message=words)
+            problems.append(problem)
             continue
-        if found.function.context:
-            sources[found.file.sha256] = found.file.text
+        if function.context:
+            sources[file.sha256] = file.text
     return (PythonToolset(tools=tuple(tools), sources=sources) if wanted else None), problems
 
 
@@ -101,8 +107,8 @@ def load_callable(file: PythonFile, name: str) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
-def _find(name: str, place: WorkerPlace) -> _Found:
-    """Return the function of this name, from the nearest `tools.py` that has it."""
+def _find(name: str, place: WorkerPlace) -> tuple[PythonFunction, PythonFile]:
+    """Return the function of this name, and its file: the nearest `tools.py` that has it."""
     looked: list[str] = []
     for path in tools_files(place):
         try:
@@ -112,7 +118,7 @@ def _find(name: str, place: WorkerPlace) -> _Found:
         file = read_python(path, place.root)
         module = load_python(file)
         if hasattr(module, name):
-            return _Found(_read(module, name, file), file)
+            return _read(module, name, file), file
         looked.append(f"'{file.label}'")
     if looked:
         raise DefinitionError(f"there is no function '{name}' in {' or '.join(looked)}")
@@ -129,7 +135,9 @@ def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
         if function.context:
             _check_pinnable(module, function, file)
     except DefinitionError as error:
-        line = error.line or _line_of(found, file)
+        code = getattr(found, "__code__", None)
+        is_here = getattr(code, "co_filename", None) == str(file.path)
+        line = error.line or (getattr(code, "co_firstlineno", None) if is_here else None)
         raise DefinitionError(error.problem, file=file.label, line=line, next_step=error.next_step) from error
     return function
 
@@ -138,11 +146,6 @@ def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
 def _read_once(module: ModuleType, name: str) -> PythonFunction:
     """Read a function of a module. A module belongs to the text of its file, so that an edited file is read anew."""
     return read_function(name, getattr(module, name))
-
-
-def _line_of(found: object, file: PythonFile) -> int | None:
-    code = getattr(found, "__code__", None)
-    return getattr(code, "co_firstlineno", None) if getattr(code, "co_filename", None) == str(file.path) else None
 
 
 def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFile) -> None:
@@ -157,7 +160,9 @@ def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFi
         )
     with importable(file.root):
         for node in ast.walk(parse_python(file.text)):
-            for name in _imported(node):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module] if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 else []
+            for name in (one.partition(".")[0] for one in named):
                 if _is_own(name, file.root):
                     raise DefinitionError(
                         f"it imports '{name}' of the workshop; a file with a @tool_context function is pinned alone",
@@ -167,44 +172,12 @@ def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFi
                     )
 
 
-def _imported(node: ast.AST) -> list[str]:
-    """Return the packages or modules that a statement imports."""
-    if isinstance(node, ast.Import):
-        return [alias.name.partition(".")[0] for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
-        return [node.module.partition(".")[0]]
-    return []
-
-
 def _is_own(name: str, root: Path) -> bool:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return False
-    return spec is not None and any(Path(place).is_relative_to(root) for place in _places(spec))
-
-
-def _places(spec: ModuleSpec) -> list[str]:
-    return [*([spec.origin] if spec.has_location and spec.origin else []), *(spec.submodule_search_locations or ())]
-
-
-def _pinned(name: str, found: _Found, options: PythonToolOptions, *, shipped: bool) -> PythonTool:
-    function, file = found.function, found.file
-    return PythonTool(
-        name=name,
-        description=options.description or function.description or f"The function '{name}'.",
-        parameters=function.schema,
-        kind="context" if function.context else "plain",
-        idempotent=function.idempotent,
-        source=f"{PACKAGE_PREFIX}{file.label}" if shipped else file.label,
-        sha256=file.sha256,
-        ruling=options.ruling,
-        capabilities=options.capabilities,
-    )
-
-
-def _problem(parsed: ParsedWorker, name: str, error: DefinitionError) -> Problem:
-    if error.file is None:
-        return parsed.problem_at(("toolsets", "custom", name), error.problem, next_step=error.next_step)
-    wanted = f"for the tool '{name}' of worker '{parsed.place.name}'"
-    return Problem(error.file, error.line, f"{error.problem} ({wanted})", next_step=error.next_step)
+    if spec is None:
+        return False
+    origin = [spec.origin] if spec.has_location and spec.origin else []
+    return any(Path(place).is_relative_to(root) for place in (*origin, *(spec.submodule_search_locations or ())))

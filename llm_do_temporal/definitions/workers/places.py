@@ -91,7 +91,8 @@ def named_worker(path: Path) -> str:
 def places_of(name: str, *, root: Path, shipped: Path) -> list[WorkerPlace]:
     """Return the files that define the worker `name`; the first of them is used."""
     own = [WorkerPlace(name, root / relative, root) for relative in own_candidates(name)]
-    packaged = [WorkerPlace(name, shipped / relative, shipped, shipped=True) for relative in _shipped_candidates(name)]
+    names = [f"{stem}{suffix}" for stem in (name, f"{name}/worker") for suffix in SUFFIXES]
+    packaged = [WorkerPlace(name, shipped / relative, shipped, shipped=True) for relative in names]
     return [place for place in (*own, *packaged) if place.path.is_file() or place.path.is_symlink()]
 
 
@@ -99,10 +100,13 @@ def known_names(*, root: Path, shipped: Path) -> list[str]:
     """Return every name that has a file, sorted; whether the files are valid is not looked at."""
     workers, generated = root / "workers", root / GENERATED
     names = {path.stem for folder in (workers, generated, shipped) for path in _files(folder)}
-    names |= {
-        path.parent.name for folder in (workers, shipped) for path in _folder_files(folder) if path.parent != generated
-    }
-    names |= {path.stem for path in _files(root) if _is_root_worker(path, root)}
+    for inner in (inner for folder in (workers, shipped) if folder.is_dir() for inner in folder.iterdir()):
+        if inner != generated and not is_ignored(PurePath(inner.name)):
+            names |= {inner.name for path in _files(inner) if path.stem == _IN_FOLDER}
+    # Other programs keep YAML files at the top of the workshop, too.
+    for path in _files(root):
+        is_yaml_worker = path.name not in _NOT_WORKERS and _INSTRUCTIONS_KEY.search(content_of(path, root)) is not None
+        names |= {path.stem} if path.suffix == ".worker" or is_yaml_worker else set()
     return sorted(names)
 
 
@@ -142,32 +146,11 @@ def own_candidates(name: str) -> Iterator[str]:
                 yield f"{stem}{suffix}"
 
 
-def _shipped_candidates(name: str) -> Iterator[str]:
-    for stem in (name, f"{name}/worker"):
-        for suffix in SUFFIXES:
-            yield f"{stem}{suffix}"
-
-
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
         others = tuple(one.suffix for one in definition_files())
         found = (path for path in folder.iterdir() if path.suffix in SUFFIXES and not is_ignored(PurePath(path.name)))
         yield from (path for path in found if path.is_file() and not path.name.endswith(others))
-
-
-def _folder_files(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        for inner in (path for path in folder.iterdir() if not is_ignored(PurePath(path.name))):
-            yield from (path for path in _files(inner) if path.stem == _IN_FOLDER)
-
-
-def _is_root_worker(path: Path, root: Path) -> bool:
-    """Return whether a file at the top of the workshop is a worker; other programs keep YAML files there too."""
-    if path.suffix == ".worker":
-        return True
-    if path.name in _NOT_WORKERS:
-        return False
-    return _INSTRUCTIONS_KEY.search(content_of(path, root)) is not None
 
 
 def content_of(path: Path, root: Path) -> bytes:
@@ -186,26 +169,21 @@ def has_function(name: str, place: WorkerPlace) -> bool:
 
     Known from its text: nothing of it is run.
     """
+    given: set[str] = set()
     for path in tools_files(place):
         try:
-            text = decode(read_bytes(path, place.root), label_of(path, place.root))
-            if _gives_name(parse_python(text), name):
-                return True
+            tree = parse_python(decode(read_bytes(path, place.root), label_of(path, place.root)))
         except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
             return True
-    return False
-
-
-def _gives_name(tree: ast.Module, name: str) -> bool:
-    """Return whether a module defines the name, or may do so in a way that only running it would tell."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
-            return True
-        if isinstance(node, ast.alias) and (node.name == "*" or name == (node.asname or node.name.partition(".")[0])):
-            return True
-    return False
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                given.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                given.add(node.id)
+            elif isinstance(node, ast.alias):
+                given.add(node.asname or node.name.partition(".")[0])
+    # What `import *` gives, only running it would tell.
+    return name in given or "*" in given
 
 
 def tools_folders(place: WorkerPlace) -> list[Path]:
