@@ -182,7 +182,21 @@ class _Proof:
         lane = self._lane("service")
         try:
             if self._plan.fork_at is not None:
-                await self._prepare_fork(lane, self._plan.fork_at)
+                try:
+                    from llm_do_temporal.extensions.forks.client_forks import ForkRequest, plan_fork
+                except ModuleNotFoundError as error:
+                    raise UsageError("runs cannot be forked here: the extension 'forks' is not installed") from error
+                first = self._rehearsal(lane)
+                if error := (await first.perform(self._patience)).error:
+                    raise RunFailed(f"the run to be forked ended without a result: {error}")
+                fork = await plan_fork(
+                    lane.client.temporal, first.run, ForkRequest(at=self._plan.fork_at), lane.workshop
+                )
+                self._fork = fork.prepared(workshop_blobs(lane.workshop))
+                blobs = blob_folder(lane.workshop)
+                if blobs.is_dir():
+                    self._blobs = self._stage.folder / "blobs"
+                    shutil.copytree(blobs, self._blobs)
             began = time.monotonic()
             calm = self._rehearsal(lane)
             evidence = await calm.perform(self._patience)
@@ -194,22 +208,6 @@ class _Proof:
         paid = [model for model in sorted(calm.models) if not is_free(self._aliases, model)]
         _check_cost(self._plan, paid)
         return Certificate(evidence, exact=not paid)
-
-    async def _prepare_fork(self, lane: Lane, at: tuple[str, ...]) -> None:
-        """Make the run, and put the record for its forks where each finds it. Raises RunFailed, UsageError."""
-        try:
-            from llm_do_temporal.extensions.forks.client_forks import ForkRequest, plan_fork
-        except ModuleNotFoundError as error:
-            raise UsageError("runs cannot be forked here: the extension 'forks' is not installed") from error
-        first = self._rehearsal(lane)
-        if error := (await first.perform(self._patience)).error:
-            raise RunFailed(f"the run to be forked ended without a result: {error}")
-        fork = await plan_fork(lane.client.temporal, first.run, ForkRequest(at=at), lane.workshop)
-        self._fork = fork.prepared(workshop_blobs(lane.workshop))
-        blobs = blob_folder(lane.workshop)
-        if blobs.is_dir():
-            self._blobs = self._stage.folder / "blobs"
-            shutil.copytree(blobs, self._blobs)
 
     async def _strike_all(self, kind: KillKind, todo: list[Point], certificate: Certificate) -> None:
         lane = self._lane(kind)

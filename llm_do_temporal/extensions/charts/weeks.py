@@ -187,7 +187,9 @@ class PastRuns:
     async def read(self, since: datetime, *, most: int = READ_AT_ONCE) -> Reading:
         """Return the runs that ended since then, after reading the ends of some more. Raises ConnectionFailed."""
         async with self._turn, translated():
-            await self._list_news(since)
+            bound = since if self._newest is None else max(since, self._newest - _LATE)
+            await self._list(_Rest(_ended_since(bound)))
+            self._forget(since)
             while len(self._unread()) < most and self._unlisted:
                 await self._list(self._unlisted[-1])
                 self._forget(since)
@@ -206,12 +208,6 @@ class PastRuns:
 
     def _unread(self) -> list[EndedRun]:
         return [run for run in self._runs.values() if run.run_id not in self._outcomes]
-
-    async def _list_news(self, since: datetime) -> None:
-        """List the newest runs that ended since the last time, or since then where nothing was listed yet."""
-        bound = since if self._newest is None else max(since, self._newest - _LATE)
-        await self._list(_Rest(_ended_since(bound)))
-        self._forget(since)
 
     async def _list(self, rest: _Rest) -> None:
         """Take the next part of a list into the index, and remember where it goes on."""

@@ -155,7 +155,14 @@ class _Case:
         if begun is not None:
             self._begin(begun.given, is_entry=workflow_id == self._run)
         for entry in invocation.transcriber.apply(event):
-            _take_entry(invocation, entry)
+            if entry.kind == "call" and entry.name != OUTPUT_TOOL:
+                args = cast("dict[str, Any]", entry.value) if isinstance(entry.value, dict) else {}
+                invocation.calls.append(_Call(entry, CaseCall(tool=entry.name, args=args, path=invocation.path)))
+            elif entry.kind == "result":
+                open_calls = (one for one in invocation.calls if one.entry.call == entry.call and one.result is None)
+                called = next(open_calls, None)
+                if called is not None:
+                    called.result = entry
         news = news_at_invocation(event, is_entry=invocation.beginnings.is_entry)
         if news is not None and news.kind == "asked":
             _ask(invocation, news.message)
@@ -184,17 +191,6 @@ class _Case:
         made = [call for invocation in self._invocations.values() for call in invocation.calls]
         made.sort(key=lambda one: one.entry.at)
         return tuple(one.call.model_copy(update={"outcome": _outcome(one)}) for one in made)
-
-
-def _take_entry(invocation: _Invocation, entry: Entry) -> None:
-    if entry.kind == "call" and entry.name != OUTPUT_TOOL:
-        args = cast("dict[str, Any]", entry.value) if isinstance(entry.value, dict) else {}
-        invocation.calls.append(_Call(entry, CaseCall(tool=entry.name, args=args, path=invocation.path)))
-    elif entry.kind == "result":
-        open_calls = (one for one in invocation.calls if one.entry.call == entry.call and one.result is None)
-        called = next(open_calls, None)
-        if called is not None:
-            called.result = entry
 
 
 def _ask(invocation: _Invocation, asked: Mapping[str, Any]) -> None:

@@ -82,7 +82,20 @@ async def show_experiment(request: Request) -> Response:
     record = (await read_listed(client.temporal, listing)).record
     wanted = request.query_params.get("case")
     if wanted is not None:
-        return _show_case(request, listing, record, wanted)
+        case = record.spec.case(wanted) or next(
+            (one for one in record.spec.cases if case_in_id(one.id) == wanted), None
+        )
+        if case is None:
+            return error_page(request, 404, "Not found", f"The experiment has no case '{wanted[:100]}'.")
+        return _render(
+            request,
+            "case",
+            listing=listing,
+            address=address_of(listing),
+            case=case,
+            repeats=shown_repeats(record, case.id),
+            beginning=beginning,
+        )
     others = [one for one in named(experiments, listing.facts.name) if one is not listing and one.facts.record]
     metrics, number = metric_rows(record), page_number(request)
     first = (number - 1) * CASES_OF_A_PAGE
@@ -98,22 +111,6 @@ async def show_experiment(request: Request) -> Response:
         rows=case_rows(record, shown, [metric.name for metric in metrics]),
         page=number,
         pages=-(-len(record.spec.cases) // CASES_OF_A_PAGE),
-    )
-
-
-def _show_case(request: Request, listing: ExperimentListing, record: ExperimentRecord, wanted: str) -> Response:
-    # The address of a run's case has the case as it stands in the id of the run.
-    case = record.spec.case(wanted) or next((one for one in record.spec.cases if case_in_id(one.id) == wanted), None)
-    if case is None:
-        return error_page(request, 404, "Not found", f"The experiment has no case '{wanted[:100]}'.")
-    return _render(
-        request,
-        "case",
-        listing=listing,
-        address=address_of(listing),
-        case=case,
-        repeats=shown_repeats(record, case.id),
-        beginning=beginning,
     )
 
 
@@ -190,7 +187,8 @@ def _plot(metric: MetricComparison) -> DeltaPlot:
     if len(deltas) > MOST_BARS:
         deltas = (*deltas[: MOST_BARS // 2], *deltas[-MOST_BARS // 2 :])
     return delta_plot(
-        [(delta.case, delta.delta) for delta in deltas], lambda value: short_change_text(value, metric.kind)
+        [(delta.case, delta.delta) for delta in deltas],
+        lambda value: f"{100 * value:+.0f} pt" if metric.kind == "passes" else f"{value:+.2g}",
     )
 
 
@@ -282,11 +280,6 @@ def change_text(value: float | None, kind: MetricKind) -> str:
     if value is None:
         return ""
     return f"{100 * value:+.1f} points" if kind == "passes" else f"{value:+.3g}"
-
-
-def short_change_text(value: float, kind: MetricKind) -> str:
-    """Return a difference as a scale has room for it: of pass and fail in percentage points."""
-    return f"{100 * value:+.0f} pt" if kind == "passes" else f"{value:+.2g}"
 
 
 @dataclass(frozen=True)

@@ -565,7 +565,14 @@ def pydantic_evals_report(record: ExperimentRecord) -> dict[str, Any]:
         case = record.spec.case(result.case)
         if case is None:
             continue
-        common = _common_keys(record, case, result)
+        is_repeated = record.spec.repeats > 1
+        common = {
+            "name": f"{case.id} [{result.repeat}/{record.spec.repeats}]" if is_repeated else case.id,
+            "inputs": inputs_of(case),
+            "metadata": case.metadata or None,
+            "expected_output": case.expected,
+            "source_case_name": case.id if is_repeated else None,
+        }
         if result.facts.error is None:
             cases.append({**common, **_report_case(result)})
         else:
@@ -585,17 +592,6 @@ def pydantic_evals_report(record: ExperimentRecord) -> dict[str, Any]:
             "judge": "" if record.spec.judge is None else record.spec.judge.worker,
             "repeats": record.spec.repeats,
         },
-    }
-
-
-def _common_keys(record: ExperimentRecord, case: EvaluationCase, result: CaseResult) -> dict[str, Any]:
-    is_repeated = record.spec.repeats > 1
-    return {
-        "name": f"{case.id} [{result.repeat}/{record.spec.repeats}]" if is_repeated else case.id,
-        "inputs": inputs_of(case),
-        "metadata": case.metadata or None,
-        "expected_output": case.expected,
-        "source_case_name": case.id if is_repeated else None,
     }
 
 

@@ -232,13 +232,21 @@ def import_workers(path: Path, target: Path) -> ImportReport:
 
     Raises UsageError where `path` does not exist, or `target` is anything but a new or empty folder.
     """
-    _check_target(target)
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise UsageError(f"'{target}' exists and is not a folder", next_step="Name a new folder with --into DIR.")
+    if target.exists() and any(target.iterdir()):
+        raise UsageError(
+            f"the folder '{target}' is not empty, and nothing is ever written over",
+            next_step="Name a new folder with --into DIR.",
+        )
     report = ImportReport(target)
     source, files = open_source(path, report)
     drafts = [draft for file in files if (draft := read_draft(file, report)) is not None]
     names = name_drafts(drafts)
     config = _config(source)
-    shared = _shared_paths(config)
+    sandbox = config.get("sandbox")
+    paths = cast("JsonObject", sandbox).get("paths") if isinstance(sandbox, dict) else None
+    shared = cast("JsonObject", paths) if isinstance(paths, dict) else None
     for draft in drafts:
         _carry(draft, names, shared)
     temporary = _beside(target)
@@ -252,16 +260,6 @@ def import_workers(path: Path, target: Path) -> ImportReport:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return report
-
-
-def _check_target(target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UsageError(f"'{target}' exists and is not a folder", next_step="Name a new folder with --into DIR.")
-    if target.exists() and any(target.iterdir()):
-        raise UsageError(
-            f"the folder '{target}' is not empty, and nothing is ever written over",
-            next_step="Name a new folder with --into DIR.",
-        )
 
 
 def _beside(target: Path) -> Path:
@@ -296,12 +294,6 @@ def _config(source: Source) -> JsonObject:
                 source.report.note(name, f"'{key[:80]}' is left out: {reason}")
         return config
     return {}
-
-
-def _shared_paths(config: JsonObject) -> JsonObject | None:
-    sandbox = config.get("sandbox")
-    paths = cast("JsonObject", sandbox).get("paths") if isinstance(sandbox, dict) else None
-    return cast("JsonObject", paths) if isinstance(paths, dict) else None
 
 
 def _carry(draft: Draft, names: dict[str, str], shared: JsonObject | None) -> None:

@@ -99,7 +99,16 @@ def read_draft(file: SourceFile, report: ImportReport) -> Draft | None:
     value = document.value
     if file.kind == "markdown" and (problems or not isinstance(value, dict)):
         # Claude Code takes front matter that is not quite YAML: text with colons and examples in it.
-        value = lenient_keys(front)
+        found: JsonObject = {}
+        last = ""
+        for line in front.splitlines():
+            match = _KEY_LINE.match(line)
+            if match:
+                last = match[1]
+                found[last] = match[2].strip().strip("\"'")
+            elif last and line.strip():
+                found[last] = f"{found[last]}\n{line.strip()}".strip()
+        value = found
     elif problems:
         report.note(label, f"not imported: {problems[0].message}")
         return None
@@ -120,20 +129,6 @@ def read_draft(file: SourceFile, report: ImportReport) -> Draft | None:
         literal=file.kind != "worker",
         report=report,
     )
-
-
-def lenient_keys(front: str) -> JsonObject:
-    """Read `key: text` lines, each with the lines up to the next key, from text that is no valid YAML."""
-    found: JsonObject = {}
-    last = ""
-    for line in front.splitlines():
-        match = _KEY_LINE.match(line)
-        if match:
-            last = match[1]
-            found[last] = match[2].strip().strip("\"'")
-        elif last and line.strip():
-            found[last] = f"{found[last]}\n{line.strip()}".strip()
-    return found
 
 
 def name_drafts(drafts: list[Draft]) -> dict[str, str]:
@@ -235,39 +230,26 @@ def _drop(draft: Draft, path: KeyPath) -> bool:
     """Remove the key at the path, or so much around it that no restriction is lost; return False where nothing was."""
     head = tuple(str(step) for step in path[:2])
     if path[0] == "sandbox" and path[1:2] != ("paths",):
-        return _without_files(draft)
+        toolsets = cast("JsonObject", draft.keys.get("toolsets", {}))
+        for name in ("filesystem", "shell"):
+            toolsets.pop(name, None)
+        return draft.keys.pop("sandbox", None) is not None
     if path[0] == "attachment_policy":
         draft.keys["attachment_policy"] = {"max_attachments": 0}
         return path != ("attachment_policy", "max_attachments") or len(path) > 1
     if head == ("toolsets", "shell"):
-        return _without_rule(draft, path)
+        shell = cast("JsonObject", draft.keys["toolsets"]["shell"])
+        if path[2:3] == ("rules",) and len(path) > 3:
+            default = shell.get("default")
+            blocked = isinstance(default, dict) and cast("JsonObject", default).get("blocked") is True
+            # Rules further down may fit what this one was for.
+            shell["rules"] = cast("list[Any]", shell["rules"])[: int(path[3])]
+            shell["default"] = {"blocked": True} if blocked else {"approval_required": True}
+            return True
+        return _delete(draft.keys, path[:2])
     if path[0] == "toolsets" and head != ("toolsets", "delegation"):
         return _delete(draft.keys, path[:3] if head == ("toolsets", "custom") else path[:2])
     return _delete(draft.keys, path[:3] if path[0] == "sandbox" else path)
-
-
-def _without_files(draft: Draft) -> bool:
-    toolsets = cast("JsonObject", draft.keys.get("toolsets", {}))
-    for name in ("filesystem", "shell"):
-        toolsets.pop(name, None)
-    return draft.keys.pop("sandbox", None) is not None
-
-
-def _without_rule(draft: Draft, path: KeyPath) -> bool:
-    """Remove a rule of `shell:` with all rules below it, or the whole toolset; return False where nothing was.
-
-    The rule may have been the one that asks, and later rules may fit its commands: then every command that no rule fits
-    must ask, unless it is blocked.
-    """
-    shell = cast("JsonObject", draft.keys["toolsets"]["shell"])
-    if path[2:3] == ("rules",) and len(path) > 3:
-        default = shell.get("default")
-        blocked = isinstance(default, dict) and cast("JsonObject", default).get("blocked") is True
-        # Rules further down may fit what this one was for.
-        shell["rules"] = cast("list[Any]", shell["rules"])[: int(path[3])]
-        shell["default"] = {"blocked": True} if blocked else {"approval_required": True}
-        return True
-    return _delete(draft.keys, path[:2])
 
 
 def _delete(keys: JsonObject, path: KeyPath) -> bool:

@@ -47,7 +47,19 @@ def _calls(worker: ParsedWorker, workshop: Workshop) -> Iterator[str]:
     if toolsets.has_filesystem and isinstance(tree, Tree) and tree.mounts:
         yield f"list files: {judge.of('list_files', ['sandbox.list'])}"
         for what, tool, capability in (("read", "read_file", "sandbox.read"), ("write", "write_file", "sandbox.write")):
-            yield from _file_calls(judge, tree, what, tool, capability)
+            mounts = [mount for mount in tree.mounts if what == "read" or not mount.readonly]
+            if not mounts:
+                yield f"{what} files: **never** (they are read-only)"
+            verdicts = {
+                mount.at: judge.of(
+                    tool, [capability], asks=mount.read_approval if what == "read" else mount.write_approval
+                )
+                for mount in mounts
+            }
+            if len(set(verdicts.values())) == 1:
+                yield f"{what} files: {next(iter(verdicts.values()))}"
+            else:
+                yield from (f"{what} files below `{at}`: {verdict}" for at, verdict in verdicts.items())
     if toolsets.delegation_options is not None:
         yield from _worker_calls(judge, toolsets.delegation_options)
     shell = toolsets.shell_policy
@@ -87,20 +99,6 @@ def _people(judgement: Judgement) -> str:
     who = "anybody" if terms.approvers is None else ", ".join(terms.approvers)
     many = f", {terms.quorum} people" if terms.quorum > 1 else ""
     return f": {who}{many}{', not whoever started the run' if terms.forbid_own else ''}"
-
-
-def _file_calls(judge: _Judge, tree: Tree, what: str, tool: str, capability: str) -> Iterator[str]:
-    mounts = [mount for mount in tree.mounts if what == "read" or not mount.readonly]
-    if not mounts:
-        yield f"{what} files: **never** (they are read-only)"
-    verdicts = {
-        mount.at: judge.of(tool, [capability], asks=mount.read_approval if what == "read" else mount.write_approval)
-        for mount in mounts
-    }
-    if len(set(verdicts.values())) == 1:
-        yield f"{what} files: {next(iter(verdicts.values()))}"
-    else:
-        yield from (f"{what} files below `{at}`: {verdict}" for at, verdict in verdicts.items())
 
 
 def _worker_calls(judge: _Judge, options: DelegationOptions) -> Iterator[str]:

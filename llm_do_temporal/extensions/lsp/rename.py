@@ -59,7 +59,14 @@ def plan_rename(worker: str, new: str, root: Path, held: Mapping[Path, EditedFil
     if unreadable:
         raise UsageError(f"'{unreadable[0]}' cannot be read, so mentions of '{worker}' in it are not known")
     for file in files:
-        _check_readable(file, worker)
+        _, problems = parse_yaml(file.front, file=file.label)
+        if problems:
+            raise UsageError(
+                f"{problems[0]}; mentions of '{worker}' in a file with such a mistake are not known",
+                next_step="Mend it first.",
+            )
+        if file.front.strip() and not file.spans:
+            raise UsageError(f"'{file.label}' is too long, so mentions of '{worker}' in it are not known")
     _check_python(worker, root)
     found = [mention for file in files for mention in mentions_of(worker, file)]
     edits = [_edit(mention, len(worker)) for mention in found]
@@ -108,17 +115,6 @@ def _moves(place: WorkerPlace, new: str) -> Iterator[tuple[Path, Path]]:
         yield folder, folder.with_name(new)
 
 
-def _check_readable(file: EditedFile, worker: str) -> None:
-    _, problems = parse_yaml(file.front, file=file.label)
-    if problems:
-        raise UsageError(
-            f"{problems[0]}; mentions of '{worker}' in a file with such a mistake are not known",
-            next_step="Mend it first.",
-        )
-    if file.front.strip() and not file.spans:
-        raise UsageError(f"'{file.label}' is too long, so mentions of '{worker}' in it are not known")
-
-
 def _check_python(worker: str, root: Path) -> None:
     """Raise UsageError where Python of the workshop calls the worker by its name, or may: no Python is changed."""
     parsed = 0
@@ -137,7 +133,10 @@ def _check_python(worker: str, root: Path) -> None:
             continue
         parsed += 1
         try:
-            line = _call_line(text, worker)
+            tree = parse_python(text)
+            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in _CALLERS)
+            given = ((call, part) for call in calls for one in _given(call) for part in ast.walk(one))
+            line = next((call.lineno for call, part in given if _names(part, worker)), None)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if worker.encode() not in text:
                 continue
@@ -153,14 +152,6 @@ def _python_files(root: Path) -> Iterator[Path]:
     for folder, inner, files in os.walk(root):
         inner[:] = sorted(one for one in inner if one[0] != "." and not (Path(folder) / one / "pyvenv.cfg").exists())
         yield from (Path(folder) / one for one in sorted(files) if one.endswith(".py") and one[0] != ".")
-
-
-def _call_line(text: bytes, worker: str) -> int | None:
-    """Return the first line on which Python gives the worker's name, or its file, to what calls workers."""
-    tree = parse_python(text)
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in _CALLERS)
-    given = ((call, part) for call in calls for one in _given(call) for part in ast.walk(one))
-    return next((call.lineno for call, part in given if _names(part, worker)), None)
 
 
 def _called(call: ast.Call) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -135,21 +135,18 @@ class Checks:
             except Exception as error:  # the next change is checked again
                 say_failure("check", error)
                 continue
-            await self._publish(root, problems, files)
-
-    async def _publish(self, root: Path, problems: Sequence[Problem], files: Mapping[str, OpenFile]) -> None:
-        by_uri: dict[str, list[Problem]] = {uri: [] for uri in files}
-        for problem in problems:
-            if not problem.file.startswith(PACKAGE_PREFIX):
-                by_uri.setdefault(self._buffers.uri_at(root / problem.file), []).append(problem)
-        gone = self._published.get(root, set()) - by_uri.keys()
-        for uri, found in by_uri.items():
-            file = files.get(uri)
-            lines = file.source.lines if file else await asyncio.to_thread(saved_lines, found[0].file, root)
-            self._publish_file(uri, None if file is None else file.version, lines, found)
-        for uri in gone:
-            self.clear(uri)
-        self._published[root] = set(by_uri)
+            by_uri: dict[str, list[Problem]] = {uri: [] for uri in files}
+            for problem in problems:
+                if not problem.file.startswith(PACKAGE_PREFIX):
+                    by_uri.setdefault(self._buffers.uri_at(root / problem.file), []).append(problem)
+            gone = self._published.get(root, set()) - by_uri.keys()
+            for uri, found in by_uri.items():
+                file = files.get(uri)
+                lines = file.source.lines if file else await asyncio.to_thread(saved_lines, found[0].file, root)
+                self._publish_file(uri, None if file is None else file.version, lines, found)
+            for uri in gone:
+                self.clear(uri)
+            self._published[root] = set(by_uri)
 
     def _publish_file(self, uri: str, version: int | None, lines: Sequence[str], problems: Sequence[Problem]) -> None:
         encoding = str(self._server.workspace.position_encoding or "utf-16")

@@ -198,7 +198,11 @@ async def _delete(session: Session, run: str, *, cancel: bool, ended: bool) -> N
     from llm_do_temporal.storage.places import workshop_blobs
 
     if cancel:
-        await _stop_parts(session, run, ended=ended)
+        from llm_do_temporal.extensions.maintenance.delete import open_parts
+
+        for part in await open_parts(session.client.temporal, run) if ended else [run]:
+            say(f"asking {part} to stop …")
+            await session.client.cancel(part)
     blobs = None if session.workshop is None else workshop_blobs(session.workshop)
     deleted = await delete_run(session.client.temporal, run, blobs)
     if session.workshop is not None:
@@ -235,12 +239,3 @@ async def _confirm(runs: Sequence[str]) -> None:
     answer = await asyncio.to_thread(sys.stdin.readline)
     if answer.strip().lower() not in ("y", "yes"):
         raise UsageError(f"run '{runs[-1]}' was not deleted")
-
-
-async def _stop_parts(session: Session, run: str, *, ended: bool) -> None:
-    """Ask the run to stop or, if it has ended, those of its invocations that still go on."""
-    from llm_do_temporal.extensions.maintenance.delete import open_parts
-
-    for part in await open_parts(session.client.temporal, run) if ended else [run]:
-        say(f"asking {part} to stop …")
-        await session.client.cancel(part)

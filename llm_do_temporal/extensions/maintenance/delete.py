@@ -132,7 +132,14 @@ async def delete_run(client: Client, run: str, blobs: ManagedBlobStore | None) -
     useless = [] if blobs is None else await _needed_alone(client, run, blobs, ended)
     # The run's newest execution goes last: without it the run cannot be found again.
     for part in sorted(found, key=lambda part: (part.id == run, part.closed_at or 0.0)):
-        await _delete_history(client, part)
+        request = DeleteWorkflowExecutionRequest(
+            namespace=client.namespace, workflow_execution=ExecutionId(workflow_id=part.id, run_id=part.run_id)
+        )
+        try:
+            await client.workflow_service.delete_workflow_execution(request, retry=True)
+        except RPCError as error:
+            if not is_missing(error):
+                raise _refused(error) from error
     gone = [one for one in useless if blobs is not None and blobs.discard(one.sha256, put_before=ended)]
     return Deleted(len(found), tuple(gone))
 
@@ -173,17 +180,6 @@ async def _needed_alone(client: Client, run: str, blobs: ManagedBlobStore, ended
     roots |= {one.sha256 for one in stored.values() if one.put_at >= lately}
     others = await asyncio.to_thread(needed, roots, stored, blobs.read)
     return [stored[sha256] for sha256 in sorted(theirs - others)]
-
-
-async def _delete_history(client: Client, part: _Part) -> None:
-    request = DeleteWorkflowExecutionRequest(
-        namespace=client.namespace, workflow_execution=ExecutionId(workflow_id=part.id, run_id=part.run_id)
-    )
-    try:
-        await client.workflow_service.delete_workflow_execution(request, retry=True)
-    except RPCError as error:
-        if not is_missing(error):
-            raise _refused(error) from error
 
 
 async def _parts(client: Client, run: str) -> list[_Part]:

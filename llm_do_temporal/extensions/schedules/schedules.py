@@ -92,7 +92,16 @@ class SchedulePlan:
                 "nothing says when", next_step="Give --cron '0 7 * * 1-5', or --every 1h; both may be given."
             )
         for cron in self.cron:
-            _check_cron(cron)
+            fields, shown = cron.split(), cron[:40]
+            if fields and fields[0].startswith("@every"):
+                raise UsageError(
+                    f"--cron '{shown}' is a length of time, for which no time zone counts",
+                    next_step="Give it as --every, like --every 90s.",
+                )
+            if "#" in cron:
+                raise UsageError(f"--cron '{shown}' has a '#', and takes no comment", next_step=_FIELDS_ARE)
+            if fields not in [[name] for name in CRON_NAMES] and len(fields) != _FIELDS:
+                raise UsageError(f"--cron '{shown}' has not five fields but {len(fields)}", next_step=_FIELDS_ARE)
         if self.timezone and not self.cron:
             raise UsageError("--timezone says nothing without --cron: --every counts in UTC")
         self._check_lengths()
@@ -131,20 +140,6 @@ class SchedulePlan:
     def policy(self) -> SchedulePolicy:
         """The treatment of runs that overlap or were missed, as Temporal has it."""
         return SchedulePolicy(overlap=OVERLAPS[self.overlap], catchup_window=self.catch_up)
-
-
-def _check_cron(cron: str) -> None:
-    """Raise UsageError for more than five fields, a comment, and lengths of time: the server takes them, too."""
-    fields, shown = cron.split(), cron[:40]
-    if fields and fields[0].startswith("@every"):
-        raise UsageError(
-            f"--cron '{shown}' is a length of time, for which no time zone counts",
-            next_step="Give it as --every, like --every 90s.",
-        )
-    if "#" in cron:
-        raise UsageError(f"--cron '{shown}' has a '#', and takes no comment", next_step=_FIELDS_ARE)
-    if fields not in [[name] for name in CRON_NAMES] and len(fields) != _FIELDS:
-        raise UsageError(f"--cron '{shown}' has not five fields but {len(fields)}", next_step=_FIELDS_ARE)
 
 
 _SIMPLE = re.compile(r"(\d{1,2}) (\d{1,2}) (\*|\d{1,2}) \* (\*|\?|[0-7]|1-5)", re.ASCII)

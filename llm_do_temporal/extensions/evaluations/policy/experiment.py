@@ -292,7 +292,7 @@ def part_of(run: str, parent: str) -> RunPart | None:
         facts={"experiment": parent, "case": case, "repeat": number, "is_judge": judges},
         links=(
             (f"{kind} ", ""),
-            (case, case_address(parent, case)),
+            (case, f"{experiment_address(parent)}?{urlencode({'case': case})}"),
             (f"{repeat} of ", ""),
             (parent, experiment_address(parent)),
         ),
@@ -302,11 +302,6 @@ def part_of(run: str, parent: str) -> RunPart | None:
 def experiment_address(experiment: str) -> str:
     """Return the address of the page of an experiment, named by its id or the beginning of its digest."""
     return f"/evaluations/{quote(experiment, safe='')}"
-
-
-def case_address(experiment: str, case: str) -> str:
-    """Return the address of the page of a case of an experiment."""
-    return f"{experiment_address(experiment)}?{urlencode({'case': case})}"
 
 
 def comparison_address(one: str, other: str) -> str:

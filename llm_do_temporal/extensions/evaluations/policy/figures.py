@@ -128,7 +128,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
     means = sorted(_resampled_means(values))
     below = sum(one < mean for one in means) + sum(one == mean for one in means) / 2
     bias = _NORMAL.inv_cdf(min(max(below / len(means), 0.5 / len(means)), 1 - 0.5 / len(means)))
-    acceleration = _acceleration(values, mean)
+    away = [value - mean for value in values]
+    squares = math.fsum(one**2 for one in away)
+    acceleration = math.fsum(one**3 for one in away) / (6 * squares**1.5)
     ends: list[float] = []
     for level in (LEVEL / 2, 1 - LEVEL / 2):
         shifted = bias + _NORMAL.inv_cdf(level)
@@ -147,13 +149,6 @@ def share_interval(share: float, cases: int) -> tuple[float, float] | None:
     middle = (share + weight / 2) / (1 + weight)
     half = _Z * math.sqrt((share * (1 - share) + weight / 4) / cases) / (1 + weight)
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def _acceleration(values: Sequence[float], mean: float) -> float:
-    """Return the skewness of the mean, from leaving out each value in turn."""
-    away = [value - mean for value in values]
-    squares = math.fsum(one**2 for one in away)
-    return math.fsum(one**3 for one in away) / (6 * squares**1.5)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
