@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from llm_do_temporal.extensions.evaluations.policy.comparison import compare_cases
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseFacts, CaseResult, CaseScore, CaseScores
-from llm_do_temporal.extensions.evaluations.policy.figures import mean_interval, share_interval
+from llm_do_temporal.extensions.evaluations.policy.figures import compare_cases, mean_interval, share_interval
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseFacts, CaseResult, CaseScore, CaseScores
 
 SPREAD = 1.5
 """Standard deviation of the difficulty of cases, on the scale of the logistic curve."""

@@ -28,7 +28,7 @@ CAPABILITIES = (
     ),
     Fault(
         "evaluations-judge-asked-in-one-order",
-        "llm_do_temporal/extensions/evaluations/policy/judgement.py",
+        "llm_do_temporal/extensions/evaluations/policy/scores.py",
         "value = 1.0 if said == [*ANSWERS] else",
         "value = 1.0 if said[0] == ANSWERS[0] else",
         ("tests/unit/extensions/evaluations/policy/test_case_judgement.py",),
@@ -124,14 +124,14 @@ CAPABILITIES = (
     ),
     Fault(
         "editors-rename-takes-a-name-that-is-there",
-        "llm_do_temporal/extensions/lsp/rename.py",
+        "llm_do_temporal/extensions/lsp/mentions.py",
         "if new in known_names(root=root, shipped=SHIPPED):",
         "if new == worker:",
         ("tests/unit/extensions/lsp/test_worker_rename.py",),
     ),
     Fault(
         "importers-reader-may-write",
-        "llm_do_temporal/extensions/importers/access.py",
+        "llm_do_temporal/extensions/importers/convert.py",
         'if "filesystem" in draft.keys.get("toolsets", {}) and not writes:',
         'if "filesystem" in draft.keys.get("toolsets", {}) and writes:',
         ("tests/unit/extensions/importers/test_conversion.py",),
@@ -159,7 +159,7 @@ CAPABILITIES = (
     ),
     Fault(
         "maintenance-removes-blobs-behind-blobs",
-        "llm_do_temporal/extensions/maintenance/gc.py",
+        "llm_do_temporal/extensions/maintenance/removal.py",
         "        waiting |= mentioned(read(digest), stored) - found\n",
         "",
         ("tests/unit/extensions/maintenance/test_gc.py",),

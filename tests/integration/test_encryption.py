@@ -63,7 +63,7 @@ def note() -> str:
 
 @pytest.mark.extension("maintenance")
 async def test_a_key_is_rotated_while_a_run_is_parked(vault: Vault, server: WorkflowEnvironment) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import collect
+    from llm_do_temporal.extensions.maintenance.removal import collect
 
     place = vault.place
     model = scripted(call("write_file", path="/a.txt", content=BIG), f"Mind the {SECRET}.")
@@ -151,7 +151,7 @@ async def failed_task(vault: Vault, run: str) -> str:
 @pytest.mark.parametrize("keys", [(), (NEW_KEY,), (IMPOSTOR,)], ids=["none", "another", "wrong"])
 @pytest.mark.extension("maintenance")
 async def test_a_client_without_the_key_is_told_which_and_changes_nothing(vault: Vault, keys: tuple[str, ...]) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import collect
+    from llm_do_temporal.extensions.maintenance.removal import collect
 
     place = vault.place
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})

@@ -50,7 +50,7 @@ async def remote(store: ObjectStore, server: WorkflowEnvironment, tmp_path: Path
 
 @pytest.mark.extension("maintenance")
 async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_path: Path) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import collect
+    from llm_do_temporal.extensions.maintenance.removal import collect
 
     model = scripted(call("large"), LARGE)
     remote.worker(

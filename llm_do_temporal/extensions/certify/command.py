@@ -18,8 +18,7 @@ from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.start import StartRequest
-    from llm_do_temporal.extensions.certify.experiments import ExperimentSubject
-    from llm_do_temporal.extensions.certify.plan import Certificate, Plan, Strike
+    from llm_do_temporal.extensions.certify.plan import Certificate, ExperimentSubject, Plan, Strike
 
 KindName = Literal["service", "server", "two", "freeze"]
 
@@ -92,7 +91,7 @@ async def certify(
         What goes to stdout: a table (default), or one JSON object.
     """
     from llm_do_temporal.client.start import StartRequest
-    from llm_do_temporal.extensions.certify.experiments import ExperimentSubject, is_evaluation
+    from llm_do_temporal.extensions.certify.plan import ExperimentSubject, is_evaluation
     from llm_do_temporal.extensions.certify.plan import certify as prove
 
     if location.address is not None:

@@ -45,14 +45,14 @@ class EvaluationFiles(DefinitionFiles):
     def models(self) -> Sequence[type]:
         """See DefinitionFiles."""
         from llm_do_temporal.extensions.evaluations.files import EvaluationFile
-        from llm_do_temporal.extensions.evaluations.policy.evaluators import EVALUATORS
+        from llm_do_temporal.extensions.evaluations.policy.scores import EVALUATORS
 
         return (EvaluationFile, *EVALUATORS.values())
 
     def tables(self) -> Mapping[str, type]:
         """See DefinitionFiles."""
         from llm_do_temporal.extensions.evaluations.files import CaseKeys, EvaluationFile
-        from llm_do_temporal.extensions.evaluations.policy.spec import Bound, DecideEntry, JudgeSpec
+        from llm_do_temporal.extensions.evaluations.policy.scores import Bound, DecideEntry, JudgeSpec
 
         return {
             "file": EvaluationFile,

@@ -50,18 +50,19 @@ from llm_do_temporal.extensions.evaluations.messages import (
     ScoredCase,
     cost_of,
 )
-from llm_do_temporal.extensions.evaluations.policy.evaluators import Python
 from llm_do_temporal.extensions.evaluations.policy.experiment import case_key, judge_run_id, judgement_key
-from llm_do_temporal.extensions.evaluations.policy.facts import (
+from llm_do_temporal.extensions.evaluations.policy.figures import figures
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    EXPECTED,
     CaseFacts,
     CaseResult,
     CaseScores,
+    EvaluationCase,
     EvaluatorProblem,
     JudgeRun,
+    JudgeSpec,
+    Python,
     failed,
-)
-from llm_do_temporal.extensions.evaluations.policy.figures import figures
-from llm_do_temporal.extensions.evaluations.policy.judgement import (
     judge_request,
     judge_scores,
     pair_requests,
@@ -70,7 +71,6 @@ from llm_do_temporal.extensions.evaluations.policy.judgement import (
     python_scores,
     score_case,
 )
-from llm_do_temporal.extensions.evaluations.policy.spec import EXPECTED, EvaluationCase, JudgeSpec
 from llm_do_temporal.json_schema import UnusableSchema, find_problems
 from llm_do_temporal.json_schema.patterns import TooMuchWork
 from llm_do_temporal.json_schema.validation import pattern_found

@@ -28,10 +28,8 @@ from llm_do_temporal.extensions.evaluations.client import (
     read_pair,
 )
 from llm_do_temporal.extensions.evaluations.messages import ExperimentFigures, StartedExperiment
-from llm_do_temporal.extensions.evaluations.policy.comparison import Comparison
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseError, CaseResult, CaseUsage
-from llm_do_temporal.extensions.evaluations.policy.figures import ThresholdVerdict
-from llm_do_temporal.extensions.evaluations.policy.spec import MAX_REPEATS
+from llm_do_temporal.extensions.evaluations.policy.figures import Comparison, ThresholdVerdict
+from llm_do_temporal.extensions.evaluations.policy.scores import MAX_REPEATS, CaseError, CaseResult, CaseUsage
 from llm_do_temporal.extensions.evaluations.start import (
     begin_experiment,
     chosen_cases,

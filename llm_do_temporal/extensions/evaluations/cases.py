@@ -23,7 +23,7 @@ from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extensions.evaluations.messages import CaseReading
-from llm_do_temporal.extensions.evaluations.policy.facts import (
+from llm_do_temporal.extensions.evaluations.policy.scores import (
     CaseCall,
     CaseError,
     CaseFacts,

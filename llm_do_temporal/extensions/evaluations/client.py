@@ -36,14 +36,14 @@ from llm_do_temporal.extensions.evaluations.messages import (
     RunEvaluationInput,
     ScoredCase,
 )
-from llm_do_temporal.extensions.evaluations.policy.comparison import (
+from llm_do_temporal.extensions.evaluations.policy.experiment import differences, refusals
+from llm_do_temporal.extensions.evaluations.policy.figures import (
     CaseDelta,
     Comparison,
     MetricComparison,
     compare_cases,
 )
-from llm_do_temporal.extensions.evaluations.policy.experiment import differences, refusals
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseResult
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of
 

@@ -37,30 +37,28 @@ from llm_do_temporal.definitions.yaml.documents import (
 )
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.extensions.evaluations.policy import EVALUATION_SUFFIX
-from llm_do_temporal.extensions.evaluations.policy.evaluators import (
-    EVALUATORS,
-    BaseEvaluator,
-    EqualsExpected,
-    Evaluator,
-    FitsSchema,
-    Matches,
-    Python,
-)
 from llm_do_temporal.extensions.evaluations.policy.experiment import case_in_id
-from llm_do_temporal.extensions.evaluations.policy.facts import Json
-from llm_do_temporal.extensions.evaluations.policy.spec import (
+from llm_do_temporal.extensions.evaluations.policy.scores import (
     DEFAULT_CONCURRENCY,
+    EVALUATORS,
     FIGURES,
     MAX_CASES,
     MAX_CONCURRENCY,
     MAX_REPEATS,
+    BaseEvaluator,
     Bound,
     CaseId,
     DecideEntry,
+    EqualsExpected,
     EvaluationCase,
     EvaluationSettings,
     EvaluationSpec,
+    Evaluator,
+    FitsSchema,
+    Json,
     JudgeSpec,
+    Matches,
+    Python,
     Threshold,
     repeated_metric,
 )

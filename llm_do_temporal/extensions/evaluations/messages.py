@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from llm_do_temporal.extensions.evaluations.policy.experiment import ExperimentIdentity, case_run_id
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseFacts, CaseResult
 from llm_do_temporal.extensions.evaluations.policy.figures import (
     EvaluationGate,
     MetricFigures,
@@ -22,7 +21,13 @@ from llm_do_temporal.extensions.evaluations.policy.figures import (
     gate,
     known_sum,
 )
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase, EvaluationSpec, Threshold
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    CaseFacts,
+    CaseResult,
+    EvaluationCase,
+    EvaluationSpec,
+    Threshold,
+)
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.runs import StartRunInput

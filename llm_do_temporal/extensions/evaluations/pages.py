@@ -23,17 +23,16 @@ from llm_do_temporal.extensions.evaluations.client import (
     read_listed,
 )
 from llm_do_temporal.extensions.evaluations.messages import ExperimentRecord
-from llm_do_temporal.extensions.evaluations.policy.comparison import MetricComparison
 from llm_do_temporal.extensions.evaluations.policy.experiment import case_in_id, comparison_address, experiment_address
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseFile, CaseResult, CaseScore
 from llm_do_temporal.extensions.evaluations.policy.figures import (
+    MetricComparison,
     MetricFigures,
     MetricKind,
     case_means,
     figures,
     scores_by_metric,
 )
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseFile, CaseResult, CaseScore, EvaluationCase
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.ui.content.graphics import (
     HEIGHT,

@@ -15,9 +15,7 @@ from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.evaluations.client import read_failure, read_record
 from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE, SCORE_CASE, CollectedResults, ExperimentRecord
-from llm_do_temporal.extensions.evaluations.policy.evaluators import MaxSeconds
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult
-from llm_do_temporal.extensions.evaluations.policy.spec import EXPECTED, EvaluationSpec
+from llm_do_temporal.extensions.evaluations.policy.scores import EXPECTED, CaseResult, EvaluationSpec, MaxSeconds
 from llm_do_temporal.extensions.evaluations.start import (
     begin_experiment,
     draft_evaluation,

@@ -21,11 +21,16 @@ from llm_do_temporal.client.record.results import ResultRow, csv_text
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.evaluations.client import SHOWN_DIGITS, ComparedExperiments, compare_records
 from llm_do_temporal.extensions.evaluations.messages import ExperimentRecord, cost_of
-from llm_do_temporal.extensions.evaluations.policy.comparison import CaseDelta, MetricComparison, Verdict
-from llm_do_temporal.extensions.evaluations.policy.evaluators import json_text
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult
-from llm_do_temporal.extensions.evaluations.policy.figures import MetricKind, figures, known_sum, scores_by_metric
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase
+from llm_do_temporal.extensions.evaluations.policy.figures import (
+    CaseDelta,
+    MetricComparison,
+    MetricKind,
+    Verdict,
+    figures,
+    known_sum,
+    scores_by_metric,
+)
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseResult, EvaluationCase, json_text
 
 _VERDICTS: dict[Verdict, str] = {
     "better": "better",

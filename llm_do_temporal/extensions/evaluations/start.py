@@ -46,15 +46,19 @@ from llm_do_temporal.extensions.evaluations.messages import (
     units_of,
 )
 from llm_do_temporal.extensions.evaluations.policy import EVALUATION_SUFFIX
-from llm_do_temporal.extensions.evaluations.policy.evaluators import Python
 from llm_do_temporal.extensions.evaluations.policy.experiment import (
     case_key,
     differences,
     experiment_id,
     experiment_identity,
 )
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult
-from llm_do_temporal.extensions.evaluations.policy.spec import EXPECTED, MAX_REPEATS, EvaluationSpec
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    EXPECTED,
+    MAX_REPEATS,
+    CaseResult,
+    EvaluationSpec,
+    Python,
+)
 from llm_do_temporal.messages.base import TASK_TIMEOUT
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import StartRunInput

@@ -1,7 +1,8 @@
-"""Language server for files of definitions: messages of the protocol, and when workshops are checked.
+"""Language server for files of definitions: open texts, requests about one place, and when workshops are checked.
 
 It runs no Python of a workshop, needs no key, no network and no Temporal server, and writes no file. Messages have
-bounds, and a mistake of one ends nothing. Workshops are checked soon after the last keystroke, one at a time.
+bounds, and a mistake of one ends nothing. Workshops are checked soon after the last keystroke, one at a time. The
+protocol counts columns in UTF-16 unless editor and server agree on something else; definitions count characters.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
@@ -21,12 +24,260 @@ from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInva
 from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
+from pygls.uris import from_fs_path, to_fs_path
 
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
-from llm_do_temporal.definitions.yaml.documents import Problem
-from llm_do_temporal.extensions.lsp.buffers import Buffers, OpenFile, whole_line
-from llm_do_temporal.extensions.lsp.edited_file import find_problems, saved_lines
-from llm_do_temporal.extensions.lsp.features import Features
+from llm_do_temporal.definitions.yaml.documents import Problem, unsaved
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.extensions.lsp.completions import Offer, complete, explain
+from llm_do_temporal.extensions.lsp.edited_file import (
+    EditedFile,
+    Span,
+    TextPlace,
+    WorkshopNames,
+    edited_file,
+    find_problems,
+    held_bytes,
+    saved_lines,
+)
+from llm_do_temporal.extensions.lsp.mentions import (
+    NameEdit,
+    WorkerRename,
+    plan_rename,
+    references_to,
+    target_at,
+    worker_at,
+)
+
+_UNITS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+"""Bytes of a code unit of each encoding."""
+
+
+def units(text: str, encoding: str) -> int:
+    """Return the number of code units of a text."""
+    size = _UNITS.get(encoding, 2)
+    name = {1: "utf-8", 2: "utf-16-le", 4: "utf-32-le"}[size]
+    return len(text.encode(name, "surrogatepass")) // size
+
+
+def place_at(lines: Sequence[str], given: types.Position, encoding: str) -> TextPlace:
+    """Return the place that an editor means; one beyond a line or the text is its end."""
+    line = min(max(given.line, 0), len(lines) - 1)
+    if given.line > line:
+        return TextPlace(line, len(lines[line]))
+    left, column = given.character, 0
+    for character in lines[line]:
+        left -= units(character, encoding)
+        if left < 0:
+            break
+        column += 1
+    return TextPlace(line, column)
+
+
+def position_of(lines: Sequence[str], place: TextPlace, encoding: str) -> types.Position:
+    """Return a place in the editor's units."""
+    line = lines[place.line] if place.line < len(lines) else ""
+    return types.Position(line=place.line, character=units(line[: place.column], encoding))
+
+
+def path_of(uri: str) -> Path | None:
+    """Return the path of a file's address; None for anything else than a file of this machine."""
+    path = to_fs_path(uri)
+    return None if not path or not path.startswith("/") or path.startswith("//") or "\0" in path else Path(path)
+
+
+def uri_of(path: Path) -> str:
+    """Return the address of a file."""
+    return from_fs_path(str(path)) or ""
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """File that is open in the editor."""
+
+    uri: str
+    """Address by which the editor knows it."""
+    version: int | None
+    source: EditedFile
+
+
+class Buffers:
+    """Files of definitions that are open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenFile] = {}
+
+    def put(self, uri: str, version: int | None, text: str) -> OpenFile | None:
+        """Keep a text; return its file, or None for a file that defines nothing."""
+        self._open.pop(uri, None)
+        path = path_of(uri)
+        source = None if path is None else edited_file(path, text)
+        if source is None:
+            return None
+        self._open[uri] = OpenFile(uri, version, source)
+        return self._open[uri]
+
+    def drop(self, uri: str) -> OpenFile | None:
+        """Forget a text that was closed, and return its file."""
+        return self._open.pop(uri, None)
+
+    def get(self, uri: str) -> OpenFile | None:
+        """Return the file that is open at an address."""
+        return self._open.get(uri)
+
+    def held(self) -> dict[Path, EditedFile]:
+        """Return all open texts by their real paths."""
+        return {one.source.path: one.source for one in self._open.values()}
+
+    def below(self, root: Path) -> list[OpenFile]:
+        """Return the open files of a workshop."""
+        return [one for one in self._open.values() if one.source.root == root and one.source.in_workshop]
+
+    def roots(self) -> set[Path]:
+        """Return the workshops of which files are open."""
+        return {one.source.root for one in self._open.values() if one.source.in_workshop}
+
+    def uri_at(self, path: Path) -> str:
+        """Return the editor's own address of a file, or a new one for a file that is not open."""
+        return next((uri for uri, one in self._open.items() if one.source.path == path), None) or uri_of(path)
+
+    def version_at(self, path: Path) -> int | None:
+        """Return the version of an open file; None for one that is not open."""
+        return next((one.version for one in self._open.values() if one.source.path == path), None)
+
+
+_KINDS = {
+    "key": types.CompletionItemKind.Property,
+    "choice": types.CompletionItemKind.EnumMember,
+    "worker": types.CompletionItemKind.Module,
+    "model": types.CompletionItemKind.Value,
+    "capability": types.CompletionItemKind.Constant,
+    "function": types.CompletionItemKind.Function,
+    "class": types.CompletionItemKind.Class,
+}
+
+
+class Features:
+    """Answers for the open files of one editor."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    @contextmanager
+    def _place(self, params: Any, encoding: str) -> Generator[tuple[EditedFile, TextPlace] | None]:
+        """Give the place that is asked about, while open texts count in place of files."""
+        held = self._buffers.held()
+        found = self._buffers.get(params.text_document.uri)
+        with unsaved(held_bytes(held)):
+            file = None if found is None else found.source
+            yield None if file is None else (file, place_at(file.lines, params.position, encoding))
+
+    def completion(self, params: types.CompletionParams, encoding: str) -> types.CompletionList:
+        """Return the words that may stand at a place."""
+        with self._place(params, encoding) as place:
+            offers = None if place is None else complete(*place, WorkshopNames(place[0]))
+            if place is None or offers is None:
+                return types.CompletionList(is_incomplete=False, items=[])
+            where = _range(place[0], offers.start, offers.end, encoding)
+            items = [_item(offer, where, number) for number, offer in enumerate(offers.words)]
+            # A model's provider decides which models are offered next.
+            return types.CompletionList(any(one.kind == "model" for one in offers.words), items)
+
+    def hover(self, params: types.HoverParams, encoding: str) -> types.Hover | None:
+        """Explain what stands at a place."""
+        with self._place(params, encoding) as place:
+            found = None if place is None else explain(*place, WorkshopNames(place[0]))
+            if place is None or found is None:
+                return None
+            text = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
+            return types.Hover(text, _span_range(place[0], found.span, encoding))
+
+    def definition(self, params: types.DefinitionParams, encoding: str) -> types.Location | None:
+        """Return the place that a name leads to."""
+        with self._place(params, encoding) as place:
+            found = None if place is None else target_at(*place, WorkshopNames(place[0]))
+            if found is None:
+                return None
+            here = types.Position(found.spot.line, found.spot.column)
+            return types.Location(self._buffers.uri_at(found.path), types.Range(here, here))
+
+    def references(self, params: types.ReferenceParams, encoding: str) -> list[types.Location]:
+        """Return the mentions of the worker that is named at a place, and its file."""
+        with self._place(params, encoding) as place:
+            named = None if place is None else worker_at(*place)
+            if place is None or named is None or not place[0].in_workshop:
+                return []
+            found = [
+                types.Location(self._buffers.uri_at(one.file.path), _span_range(one.file, one.span, encoding))
+                for one in references_to(named.worker, place[0].root, self._buffers.held())
+            ]
+            worker = WorkshopNames(place[0]).worker(named.worker)
+            if params.context.include_declaration and worker is not None:
+                start = types.Position(0, 0)
+                found.append(types.Location(self._buffers.uri_at(worker.place.path), types.Range(start, start)))
+            return found
+
+    def prepare_rename(self, params: types.PrepareRenameParams, encoding: str) -> types.PrepareRenamePlaceholder | None:
+        """Return what would be renamed at a place."""
+        with self._place(params, encoding) as place:
+            named = None if place is None else worker_at(*place)
+            if place is None or named is None or not place[0].in_workshop:
+                return None
+            return types.PrepareRenamePlaceholder(_span_range(place[0], named.span, encoding), named.worker)
+
+    def rename(self, params: types.RenameParams, encoding: str) -> tuple[types.WorkspaceEdit | None, tuple[str, ...]]:
+        """Return the edits that give a worker a new name, and the texts that are left. Raises JsonRpcInvalidParams."""
+        with self._place(params, encoding) as place:
+            named = None if place is None else worker_at(*place)
+            if place is None or named is None:
+                raise JsonRpcInvalidParams("no worker is named here")
+            if not place[0].in_workshop:
+                raise JsonRpcInvalidParams("this file is in no workshop, so mentions of the worker are not known")
+            try:
+                plan = plan_rename(named.worker, params.new_name, place[0].root, self._buffers.held())
+            except UsageError as error:
+                step = f" {error.next_step}" if error.next_step else ""
+                raise JsonRpcInvalidParams(f"{error.message}{step}") from error
+            return self._workspace_edit(plan, encoding), plan.left
+
+    def _workspace_edit(self, plan: WorkerRename, encoding: str) -> types.WorkspaceEdit:
+        by_path: dict[Path, list[NameEdit]] = {}
+        for edit in plan.edits:
+            by_path.setdefault(edit.file.path, []).append(edit)
+        changes: list[Any] = [
+            types.TextDocumentEdit(
+                types.OptionalVersionedTextDocumentIdentifier(
+                    self._buffers.uri_at(path), self._buffers.version_at(path)
+                ),
+                [types.TextEdit(_range(one.file, one.start, one.end, encoding), plan.name) for one in edits],
+            )
+            for path, edits in by_path.items()
+        ]
+        changes += [types.RenameFile(self._buffers.uri_at(old), uri_of(to)) for old, to in plan.moves]
+        return types.WorkspaceEdit(document_changes=changes)
+
+
+def _range(file: EditedFile, start: TextPlace, end: TextPlace, encoding: str) -> types.Range:
+    return types.Range(position_of(file.lines, start, encoding), position_of(file.lines, end, encoding))
+
+
+def _span_range(file: EditedFile, span: Span, encoding: str) -> types.Range:
+    start, end = span.exact or (span.start, span.end)
+    return _range(file, file.offsets.spot(start), file.offsets.spot(end), encoding)
+
+
+def _item(offer: Offer, where: types.Range, number: int) -> types.CompletionItem:
+    about = types.MarkupContent(types.MarkupKind.Markdown, offer.about) if offer.about else None
+    return types.CompletionItem(
+        label=offer.word,
+        kind=_KINDS[offer.kind],
+        detail=offer.kind,
+        documentation=about,
+        sort_text=f"{number:04}",
+        filter_text=offer.word,
+        text_edit=types.TextEdit(where, offer.insert or offer.word),
+    )
+
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Largest message. Editors send whole texts, and no text that can be used has more than a megabyte."""
@@ -156,7 +407,11 @@ class Checks:
 
 def _diagnostic(problem: Problem, lines: Sequence[str], encoding: str) -> types.Diagnostic:
     message = problem.message if problem.next_step is None else f"{problem.message}\n{problem.next_step}"
-    where = whole_line(lines, max((problem.line or 1) - 1, 0), encoding)
+    number = max((problem.line or 1) - 1, 0)
+    line = lines[number] if number < len(lines) else ""
+    start = len(line) - len(line.lstrip())
+    ends = (TextPlace(number, start), TextPlace(number, max(start, len(line.rstrip()))))
+    where = types.Range(*(position_of(lines, place, encoding) for place in ends))
     return types.Diagnostic(where, message, severity=_SEVERITIES[problem.severity], source=SOURCE)
 
 

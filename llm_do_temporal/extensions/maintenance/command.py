@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.extension import Finding
-    from llm_do_temporal.extensions.maintenance.delete import Borrowers
-    from llm_do_temporal.extensions.maintenance.gc import Collected
+    from llm_do_temporal.extensions.maintenance.removal import Borrowers, Collected
     from llm_do_temporal.storage.blobs import StoredBlob
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "error": "ERROR  "}
@@ -48,7 +47,7 @@ async def gc(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.extensions.maintenance.gc import collect, discard_leftovers
+    from llm_do_temporal.extensions.maintenance.removal import collect, discard_leftovers
     from llm_do_temporal.storage.places import workshop_blobs
 
     age = read_duration_flag(older_than, "--older-than", is_age=True)
@@ -167,7 +166,7 @@ async def delete(
     """
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.views.run_list import read_run
-    from llm_do_temporal.extensions.maintenance.delete import read_borrowers
+    from llm_do_temporal.extensions.maintenance.removal import read_borrowers
 
     if (workshop := location.local_workshop()) is not None:
         check_one_server(location, workshop, "delete")
@@ -194,11 +193,11 @@ async def delete(
 async def _delete(session: Session, run: str, *, cancel: bool, ended: bool) -> None:
     """Delete one run and say so; `cancel` stops it first, or what still goes on of one that has `ended`."""
     from llm_do_temporal.client.batches import forget_files
-    from llm_do_temporal.extensions.maintenance.delete import delete_run
+    from llm_do_temporal.extensions.maintenance.removal import delete_run
     from llm_do_temporal.storage.places import workshop_blobs
 
     if cancel:
-        from llm_do_temporal.extensions.maintenance.delete import open_parts
+        from llm_do_temporal.extensions.maintenance.removal import open_parts
 
         for part in await open_parts(session.client.temporal, run) if ended else [run]:
             say(f"asking {part} to stop …")

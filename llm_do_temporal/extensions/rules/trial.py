@@ -46,15 +46,16 @@ from llm_do_temporal.extensions.rules.policy.lessons import (
     Opinion,
     learned_kinds,
 )
-from llm_do_temporal.extensions.rules.policy.neighbours import Neighbour, neighbours_of
 from llm_do_temporal.extensions.rules.policy.verdicts import (
     ChangeKind,
     GateOutcome,
+    Neighbour,
     PastVerdict,
     Policy,
     change_between,
     judge_again,
     lacks_places,
+    neighbours_of,
 )
 from llm_do_temporal.messages.approvals import PROGRAM, DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW, Strict

@@ -22,7 +22,7 @@ _LOADED = (
     "llm_do_temporal.cli.terminal.attend",
     "llm_do_temporal.client.embedded.host",
     "llm_do_temporal.extensions.maintenance.doctor",
-    "llm_do_temporal.extensions.maintenance.gc",
+    "llm_do_temporal.extensions.maintenance.removal",
     "llm_do_temporal.client.session",
     "llm_do_temporal.client.start",
     "llm_do_temporal.definitions.check",

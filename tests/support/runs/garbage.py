@@ -10,7 +10,7 @@ from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from tests.support.runs.place import Place
 
 if TYPE_CHECKING:
-    from llm_do_temporal.extensions.maintenance.gc import Collected
+    from llm_do_temporal.extensions.maintenance.removal import Collected
 
 
 def blobs_of(place: Place) -> LocalBlobStore:
@@ -18,7 +18,7 @@ def blobs_of(place: Place) -> LocalBlobStore:
 
 
 async def collect_garbage(place: Place, age: timedelta = timedelta(0), *, dry_run: bool = False) -> Collected:
-    from llm_do_temporal.extensions.maintenance.gc import collect
+    from llm_do_temporal.extensions.maintenance.removal import collect
 
     return await collect(place.client.temporal, blobs_of(place), older_than=age, dry_run=dry_run)
 

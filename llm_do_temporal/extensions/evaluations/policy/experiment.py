@@ -15,9 +15,14 @@ from urllib.parse import quote, urlencode
 from pydantic import Field
 
 from llm_do_temporal.extension import RunPart
-from llm_do_temporal.extensions.evaluations.policy.evaluators import Evaluator, Python
-from llm_do_temporal.extensions.evaluations.policy.facts import Json
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase, EvaluationSettings, EvaluationSpec
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    EvaluationCase,
+    EvaluationSettings,
+    EvaluationSpec,
+    Evaluator,
+    Json,
+    Python,
+)
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.values import Value
 

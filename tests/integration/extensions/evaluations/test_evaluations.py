@@ -29,7 +29,7 @@ from llm_do_temporal.extensions.evaluations.client import (
 )
 from llm_do_temporal.extensions.evaluations.files import load_evaluation
 from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE
-from llm_do_temporal.extensions.evaluations.policy.spec import Threshold
+from llm_do_temporal.extensions.evaluations.policy.scores import Threshold
 from llm_do_temporal.extensions.evaluations.start import begin_experiment, draft_evaluation
 from llm_do_temporal.remote import ExperimentStart, RemoteClient
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder

@@ -19,9 +19,8 @@ from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.connections import is_missing
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.extensions.maintenance import delete as deleting
-from llm_do_temporal.extensions.maintenance.delete import delete_run, open_parts, read_borrowers
-from llm_do_temporal.extensions.maintenance.gc import collect
+from llm_do_temporal.extensions.maintenance import removal as deleting
+from llm_do_temporal.extensions.maintenance.removal import collect, delete_run, open_parts, read_borrowers
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted

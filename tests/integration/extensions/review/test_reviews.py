@@ -276,8 +276,7 @@ async def test_changes_outlive_the_removal_of_blobs_while_a_run_waits_and_go_wit
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from llm_do_temporal.extensions.maintenance import delete as deleting
-    from llm_do_temporal.extensions.maintenance.delete import delete_run
-    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+    from llm_do_temporal.extensions.maintenance.removal import delete_run, discard_leftovers
 
     monkeypatch.setattr(deleting, "SETTLE_SECONDS", 0)
     (place.folder / "old.txt").write_text("the text of before")

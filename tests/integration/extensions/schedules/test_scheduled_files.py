@@ -190,8 +190,7 @@ async def test_lines_of_a_file_are_items_and_those_of_another_kind_are_inputs(pl
 @pytest.mark.thorough
 @pytest.mark.extension("maintenance")
 async def test_kept_files_stay_as_they_were_and_gc_leaves_them_as_long_as_the_schedule_is_there(place: Place) -> None:
-    from llm_do_temporal.extensions.maintenance.delete import delete_run
-    from llm_do_temporal.extensions.maintenance.gc import collect
+    from llm_do_temporal.extensions.maintenance.removal import collect, delete_run
 
     model = reader(place)
     put(place, "news.txt", "%PDF-kept")

@@ -9,7 +9,8 @@ from typing import Any
 from llm_do_temporal.extensions.evaluations.client import ExperimentListing
 from llm_do_temporal.extensions.evaluations.messages import EvaluationMemo, ExperimentRecord
 from llm_do_temporal.extensions.evaluations.policy.experiment import experiment_identity
-from llm_do_temporal.extensions.evaluations.policy.facts import (
+from llm_do_temporal.extensions.evaluations.policy.figures import figures
+from llm_do_temporal.extensions.evaluations.policy.scores import (
     CaseCall,
     CaseError,
     CaseFacts,
@@ -18,11 +19,13 @@ from llm_do_temporal.extensions.evaluations.policy.facts import (
     CaseScore,
     CaseScores,
     CaseUsage,
+    EvaluationCase,
+    EvaluationSpec,
     EvaluatorFailure,
     JudgeRun,
+    JudgeSpec,
+    Threshold,
 )
-from llm_do_temporal.extensions.evaluations.policy.figures import figures
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase, EvaluationSpec, JudgeSpec, Threshold
 
 BEGAN = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>\x1b[31m| `a` \u202eevil"

@@ -11,11 +11,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.certify.evidence import Evidence, Histories, compare
-from llm_do_temporal.extensions.certify.experiments import EXPERIMENT_PATH, gather_experiment
+from llm_do_temporal.extensions.certify.plan import EXPERIMENT_PATH, gather_experiment
 from llm_do_temporal.extensions.evaluations.files import load_evaluation
 from llm_do_temporal.extensions.evaluations.messages import JUDGE_CASE, SCORE_CASE, ExperimentRecord
-from llm_do_temporal.extensions.evaluations.policy.evaluators import MaxSeconds
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult, CaseScore, CaseScores
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseResult, CaseScore, CaseScores, MaxSeconds
 from llm_do_temporal.extensions.evaluations.proof import check_evaluation
 from llm_do_temporal.messages.activities import RECORD_AT_DESK, REQUEST_MODEL, DeskRecord
 from llm_do_temporal.messages.approvals import RequestApprovalInput

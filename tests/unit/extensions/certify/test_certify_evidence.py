@@ -12,8 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.extensions.certify.evidence import Evidence, Histories, compare, gather
-from llm_do_temporal.extensions.certify.plan import is_free
-from llm_do_temporal.extensions.certify.rehearsal import digests
+from llm_do_temporal.extensions.certify.plan import digests, is_free
 from llm_do_temporal.messages.base import ENTRY_PATH
 
 STORED = Path(__file__).parents[3] / "support" / "histories" / "pitch-decks"

@@ -15,7 +15,7 @@ from llm_do_temporal.extensions.evaluations.files import (
     load_evaluation,
     read_evaluation,
 )
-from llm_do_temporal.extensions.evaluations.policy.spec import DecideEntry, EvaluationSpec, Threshold
+from llm_do_temporal.extensions.evaluations.policy.scores import DecideEntry, EvaluationSpec, Threshold
 
 SHORTEST = "worker: greeter\ncases:\n- {name: ada, inputs: Greet Ada.}\n"
 

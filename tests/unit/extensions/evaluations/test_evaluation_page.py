@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from llm_do_temporal.extensions.evaluations.files import THEIRS, read_evaluation
-from llm_do_temporal.extensions.evaluations.policy.evaluators import EVALUATORS
+from llm_do_temporal.extensions.evaluations.policy.scores import EVALUATORS
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "evaluation-file.md"
 _NAMES = re.compile(r"`([^`]+)`")

@@ -10,8 +10,7 @@ import pytest
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.evaluations.client import ComparedExperiments, compare_records
 from llm_do_temporal.extensions.evaluations.commands import Format, written
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseScore, CaseScores
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationSpec, Threshold
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseScore, CaseScores, EvaluationSpec, Threshold
 from llm_do_temporal.extensions.evaluations.report import (
     code,
     comparison_lines,

@@ -14,9 +14,7 @@ from llm_do_temporal.extensions.evaluations.activities import (
     python_score,
 )
 from llm_do_temporal.extensions.evaluations.files import CaseKeys, load_evaluation
-from llm_do_temporal.extensions.evaluations.policy.evaluators import Python
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseFacts
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase, EvaluationSpec
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseFacts, EvaluationCase, EvaluationSpec, Python
 from llm_do_temporal.extensions.evaluations.start import functions_of
 
 

@@ -14,7 +14,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.importers.convert import import_workers
-from llm_do_temporal.extensions.importers.sources import ImportReport
+from llm_do_temporal.extensions.importers.drafts import ImportReport
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox
 

@@ -9,9 +9,7 @@ import pytest
 
 from llm_do_temporal.definitions.keys.files import WorkerFile, WorkshopConfig
 from llm_do_temporal.extensions.lsp.completions import complete, keys_at
-from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, edited_file
-from llm_do_temporal.extensions.lsp.names import WorkshopNames
-from llm_do_temporal.extensions.lsp.yaml_places import TextPlace
+from llm_do_temporal.extensions.lsp.edited_file import MAX_LIVE_CHARS, TextPlace, WorkshopNames, edited_file
 
 DELEGATION = ["enabled", "allow_workers", "worker_create", "templates"]
 

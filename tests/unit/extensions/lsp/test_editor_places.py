@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from llm_do_temporal.extensions.lsp.buffers import path_of, place_at, position_of
-from llm_do_temporal.extensions.lsp.edited_file import edited_file
-from llm_do_temporal.extensions.lsp.yaml_places import TextPlace, cursor_at, spans
+from llm_do_temporal.extensions.lsp.edited_file import TextPlace, cursor_at, edited_file, spans
+from llm_do_temporal.extensions.lsp.server import path_of, place_at, position_of
 
 KeyPath = tuple[str | int, ...]
 

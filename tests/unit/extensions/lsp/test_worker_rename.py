@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.extensions.lsp.rename import WorkerRename, plan_rename
+from llm_do_temporal.extensions.lsp.mentions import WorkerRename, plan_rename
 
 FILES = {
     "workshop.yaml": """\

@@ -13,8 +13,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
-from llm_do_temporal.extensions.maintenance import delete
-from llm_do_temporal.extensions.maintenance.delete import Borrower, Borrowers, borrowers_of, delete_run, read_borrowers
+from llm_do_temporal.extensions.maintenance import removal
+from llm_do_temporal.extensions.maintenance.removal import Borrower, Borrowers, borrowers_of, delete_run, read_borrowers
 from llm_do_temporal.messages.runs import RunMemo, StartRunInput
 from tests.support.runs.run_server import RunServer
 
@@ -61,7 +61,7 @@ class Server:
 @pytest.mark.parametrize("answers", range(4))
 async def test_what_was_broken_off_is_begun_again(answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(answers=answers)
-    monkeypatch.setattr(delete, "read_run", server.read_run)
+    monkeypatch.setattr(removal, "read_run", server.read_run)
     client = cast("Client", server)
     with pytest.raises(ConnectionFailed, match="does not delete the run: gone"):
         await delete_run(client, "run", None)
@@ -96,14 +96,14 @@ async def test_the_memos_of_the_newest_executions_are_asked(monkeypatch: pytest.
     await server.put("ended", "Failed", RunMemo(worker="w", fork_of="run"), began=NOW, ended=NOW)
     await server.put("other", "Completed", RunMemo(worker="w"), began=NOW, ended=NOW)
     await server.put("sealed", "Completed", RunMemo(worker="w", fork_of="run"), began=NOW, ended=NOW)
-    read = delete.read_begun
+    read = removal.read_begun
 
     async def without_its_key(info: Any, converter: Any) -> RunMemo:
         if info.execution.workflow_id == "sealed":
             raise KeyMismatch("no key", key="old")
         return await read(info, converter)
 
-    monkeypatch.setattr(delete, "read_begun", without_its_key)
+    monkeypatch.setattr(removal, "read_begun", without_its_key)
     found = await read_borrowers(cast("Any", server), "run")
     assert found == Borrowers((Borrower("ended", "run", False), Borrower("open", "run", True)), locked=1)
     assert "ExecutionStatus != 'ContinuedAsNew'" in server.queries[0]

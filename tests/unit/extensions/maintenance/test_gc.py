@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
-from llm_do_temporal.extensions.maintenance.gc import OUR_TYPES, collect, mentioned, needed, our_workflows
+from llm_do_temporal.extensions.maintenance.removal import OUR_TYPES, collect, mentioned, needed, our_workflows
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
@@ -60,7 +60,7 @@ def test_the_histories_of_all_workflows_are_read(workflow: type) -> None:
 
 def test_histories_of_a_capability_that_is_not_installed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = our_workflows()
-    monkeypatch.setattr("llm_do_temporal.extensions.maintenance.gc.run_starters", list)
+    monkeypatch.setattr("llm_do_temporal.extensions.maintenance.removal.run_starters", list)
     assert our_workflows() == alone
 
 

@@ -62,7 +62,7 @@ def _files(workshop: Path) -> list[Path]:
 
 @pytest.mark.extension("maintenance")
 async def test_only_ended_commits_of_runs_that_are_gone_are_removed(tmp_path: Path) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+    from llm_do_temporal.extensions.maintenance.removal import discard_leftovers
 
     journal = keep(tmp_path, [GONE, THERE, BELOW])
     keep(tmp_path, ["unfinished#1-abc@x"], ended=False)
@@ -79,7 +79,7 @@ async def test_only_ended_commits_of_runs_that_are_gone_are_removed(tmp_path: Pa
 
 @pytest.mark.extension("maintenance")
 async def test_nothing_is_removed_where_the_server_does_not_answer_or_there_is_nothing(tmp_path: Path) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+    from llm_do_temporal.extensions.maintenance.removal import discard_leftovers
 
     assert await discard_leftovers(server("broken"), tmp_path, older_than=HOUR) == 0
     keep(tmp_path, [GONE])
@@ -90,7 +90,7 @@ async def test_nothing_is_removed_where_the_server_does_not_answer_or_there_is_n
 
 @pytest.mark.extension("maintenance")
 async def test_a_damaged_journal_stays_and_is_told(tmp_path: Path) -> None:
-    from llm_do_temporal.extensions.maintenance.gc import discard_leftovers
+    from llm_do_temporal.extensions.maintenance.removal import discard_leftovers
 
     keep(tmp_path, [GONE])
     (tmp_path / ".llm-do/commits/damaged.json").write_text("{")

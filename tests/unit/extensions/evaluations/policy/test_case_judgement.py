@@ -7,38 +7,32 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.extensions.evaluations.activities import BoundedMatchers
-from llm_do_temporal.extensions.evaluations.policy.evaluators import (
-    MAX_STEPS,
-    Contains,
-    Equals,
-    Python,
-    json_path_steps,
-    quoted,
-    values_at,
-)
-from llm_do_temporal.extensions.evaluations.policy.facts import (
+from llm_do_temporal.extensions.evaluations.policy.scores import (
     MAX_REASON_CHARS,
+    MAX_STEPS,
     CaseCall,
     CaseError,
     CaseFacts,
     CaseFile,
     CaseScores,
     CaseUsage,
-)
-from llm_do_temporal.extensions.evaluations.policy.judgement import (
+    Contains,
+    Equals,
+    EvaluationCase,
+    EvaluationSpec,
+    JudgeSpec,
+    Python,
+    json_path_steps,
     judge_request,
     judge_scores,
     pair_requests,
     pair_scores,
     python_evaluators,
     python_scores,
-    score_case,
-)
-from llm_do_temporal.extensions.evaluations.policy.spec import (
-    EvaluationCase,
-    EvaluationSpec,
-    JudgeSpec,
+    quoted,
     repeated_metric,
+    score_case,
+    values_at,
 )
 from llm_do_temporal.json_schema.validation import pattern_problem
 

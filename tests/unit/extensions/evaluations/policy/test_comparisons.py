@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.extensions.evaluations.policy.comparison import Comparison, MetricComparison, compare_cases
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult, CaseScore, CaseScores
-from llm_do_temporal.extensions.evaluations.policy.figures import figures, known_sum
+from llm_do_temporal.extensions.evaluations.policy.figures import (
+    Comparison,
+    MetricComparison,
+    compare_cases,
+    figures,
+    known_sum,
+)
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseResult, CaseScore, CaseScores
 from tests.support.extensions.evaluations.example_records import case_result
 
 

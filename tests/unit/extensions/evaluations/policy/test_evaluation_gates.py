@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseResult, CaseScore, CaseScores, EvaluatorFailure
 from llm_do_temporal.extensions.evaluations.policy.figures import EvaluationGate, gate
-from llm_do_temporal.extensions.evaluations.policy.spec import Threshold
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    CaseResult,
+    CaseScore,
+    CaseScores,
+    EvaluatorFailure,
+    Threshold,
+)
 from tests.support.extensions.evaluations.example_records import case_result
 
 

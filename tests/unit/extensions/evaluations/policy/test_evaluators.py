@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.extensions.evaluations.activities import BoundedMatchers
-from llm_do_temporal.extensions.evaluations.policy.evaluators import (
+from llm_do_temporal.extensions.evaluations.policy.scores import (
     EVALUATORS,
     BaseEvaluator,
+    CaseCall,
+    CaseFacts,
+    CaseFile,
+    CaseUsage,
+    EvaluationCase,
+    EvaluationSpec,
     Seen,
     common_in_order,
     common_items,
     f_score,
+    score_case,
 )
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseCall, CaseFacts, CaseFile, CaseUsage
-from llm_do_temporal.extensions.evaluations.policy.judgement import score_case
-from llm_do_temporal.extensions.evaluations.policy.spec import EvaluationCase, EvaluationSpec
 
 DIGEST = hashlib.sha256(b"bread\n").hexdigest()
 STRUCTURED = {"verdict": "invest", "score": 4, "items": [{"n": 1, "ok": True}, {"n": 2.5, "ok": True}], "none": None}

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.extensions.evaluations.policy.evaluators import Contains, EqualsExpected, Python
 from llm_do_temporal.extensions.evaluations.policy.experiment import (
     ExperimentIdentity,
     case_key,
@@ -16,12 +15,15 @@ from llm_do_temporal.extensions.evaluations.policy.experiment import (
     judgement_key,
     refusals,
 )
-from llm_do_temporal.extensions.evaluations.policy.spec import (
+from llm_do_temporal.extensions.evaluations.policy.scores import (
+    Contains,
     DecideEntry,
+    EqualsExpected,
     EvaluationCase,
     EvaluationSettings,
     EvaluationSpec,
     JudgeSpec,
+    Python,
 )
 
 ADA = EvaluationCase(id="ada", prompt="Greet Ada.", expected="Hello, Ada!", attachments=("files/a.txt",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.extensions.rules.policy.neighbours import (
+from llm_do_temporal.extensions.rules.policy.verdicts import (
     Neighbour,
     arguments_beside,
     commands_beside,

@@ -1,4 +1,8 @@
-"""Evaluators: values with the keys of a file, which score the facts of a case."""
+"""Evaluations and their scores: cases, the facts of their runs, evaluators with the keys of a file, and judges.
+
+Facts are read from the run's histories and its layer, so that a score never depends on spans, clocks or the memory of
+a process.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,243 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictStr, StringConstraints, field_validator, model_validator
 
-from llm_do_temporal.extensions.evaluations.policy.facts import CaseCall, CaseFacts, CaseFile, EvaluatorProblem
+from llm_do_temporal.messages.base import Message, is_empty
+from llm_do_temporal.policy.budget import Limits
+from llm_do_temporal.policy.files.encodings import whole_characters
+from llm_do_temporal.policy.models import CutReason
 from llm_do_temporal.policy.values import Value
+
+Json: TypeAlias = Any
+"""Any JSON value."""
+
+
+class CaseError(Value):
+    """End of a case without an answer: it says nothing about the quality of answers."""
+
+    type: str
+    """Name of the error's class."""
+    message: str
+
+    @property
+    def words(self) -> str:
+        """Class and message together."""
+        return f"{self.type}: {self.message}"
+
+
+class CaseUsage(Value):
+    """Amounts that a case spent, in its whole tree of invocations."""
+
+    turns: int = Field(default=0, ge=0)
+    tool_calls: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Cost in US dollars; None: the price of a model is not known."""
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+
+Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown"]
+"""End of a call: `refused` was never run (a rule or a person said no), `unknown` may or may not have happened."""
+
+
+class CaseCall(Value):
+    """Tool call of a case."""
+
+    tool: str
+    args: dict[str, Json] = Field(default_factory=dict)
+    """Arguments with which it ran: those of the person who changed them, else those of the model."""
+    path: str = "main"
+    """Path of the invocation that called, like `main/reader-1`."""
+    capabilities: tuple[str, ...] = ()
+    decision: Literal["approved", "rejected", "changed"] | None = None
+    """Answer of the person, or of the script of the case, that was asked; None: nobody was asked."""
+    outcome: Outcome = "done"
+
+    @property
+    def ran(self) -> bool:
+        """Whether the call was run, or may have been."""
+        return self.outcome != "refused"
+
+
+class CaseFile(Value):
+    """File that a case wrote or deleted."""
+
+    sha256: str | None
+    """Digest of the file's bytes; None: the file was deleted."""
+    bytes: int = Field(default=0, ge=0)
+    text: str | None = None
+    """Text of a small text file; None for others."""
+
+
+class CaseFacts(Value):
+    """Facts about one run of a case."""
+
+    output: Json = None
+    """The worker's text, or its structured value."""
+    truncated: CutReason | None = None
+    """Reason why the answer was cut; None: it was not."""
+    error: CaseError | None = None
+    usage: CaseUsage = CaseUsage()
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Seconds from start to end without the time for which people were waited for; None: not known."""
+    calls: tuple[CaseCall, ...] = ()
+    """Calls of all invocations, in the order in which they began."""
+    files: dict[str, CaseFile] = Field(default_factory=dict)
+    """Files that differ from those before the case, by their paths as workers name them."""
+
+
+MAX_REASON_CHARS = 500
+"""Longest reason of a score; the rest is cut off: reasons quote answers of models."""
+
+
+class CaseScore(Value):
+    """Score that an evaluator gave a case."""
+
+    name: str
+    """Name of the metric."""
+    value: StrictBool | StrictFloat | StrictStr
+    """Pass or fail, a number of which more is better, or a label."""
+    reason: str = ""
+
+
+class EvaluatorFailure(Value):
+    """Evaluator that could not judge a case; the case has no score of it."""
+
+    name: str
+    message: str
+
+
+class CaseScores(Value):
+    """Scores and failures of a case, in the order of its evaluators."""
+
+    scores: tuple[CaseScore, ...] = ()
+    failures: tuple[EvaluatorFailure, ...] = ()
+
+    def plus(self, other: CaseScores) -> CaseScores:
+        """Return the scores and failures of both."""
+        return CaseScores(scores=(*self.scores, *other.scores), failures=(*self.failures, *other.failures))
+
+
+class JudgeRun(Message):
+    """Run of the judge for one answer."""
+
+    run: str
+    """Workflow id of the run."""
+    seconds: float | None = None
+    """Seconds that it took; None: not known."""
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """Cost in US dollars; None: the price of a model is not known."""
+
+
+class CaseResult(Message):
+    """Result of one repeat of a case: facts of its run, and what evaluators and judge say of them."""
+
+    case: str
+    """Id of the case."""
+    repeat: int = 1
+    """Number of the repeat, from 1."""
+    run: str
+    """Workflow id of its run."""
+    key: str = Field(default="", exclude_if=is_empty)
+    """Key of this run by everything that it depends on; see `policy.experiment`. Empty: not known."""
+    judgement: str = Field(default="", exclude_if=is_empty)
+    """Key of the judgement; empty: it is not judged."""
+    judged: CaseScores = CaseScores()
+    """Scores of the judge, which are among `scores`."""
+    origin: str = Field(default="", exclude_if=is_empty)
+    """Experiment that it was taken over from, by its workflow id; empty: it was run for this one."""
+    facts: CaseFacts
+    scores: CaseScores = CaseScores()
+    """Scores of evaluators and judge; those of a case that ended in an error are empty."""
+    judges: tuple[JudgeRun, ...] = Field(default=(), exclude_if=is_empty)
+    earlier: tuple[CaseResult, ...] = Field(default=(), exclude_if=is_empty)
+    """Attempts before this one, the first one first: a case is tried again only after an error, and keeps them."""
+
+    @property
+    def name(self) -> str:
+        """Text that names the repeat of the case within the experiment."""
+        return f"{self.case}#{self.repeat}"
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the run ended in an error; it has no scores then."""
+        return self.facts.error is not None
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of the worker's run in US dollars, without the judge's; None: not known."""
+        return self.facts.usage.cost
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds without waits for people; None: not known."""
+        return self.facts.seconds
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens of the worker's run together."""
+        return self.facts.usage.tokens
+
+    @property
+    def turns(self) -> int:
+        """Turns of the worker's run, in its whole tree of invocations."""
+        return self.facts.usage.turns
+
+    def told(self) -> dict[str, Any]:
+        """Return what programs are told of it, as JSON, without earlier attempts and the reason of a cut answer."""
+        facts, scores = self.facts, self.scores
+        return {
+            "case": self.case,
+            "repeat": self.repeat,
+            "run": self.run,
+            "origin": self.origin,
+            "output": facts.output,
+            "error": None if facts.error is None else facts.error.model_dump(mode="json"),
+            "scores": {one.name: one.value for one in scores.scores},
+            "reasons": {one.name: one.reason for one in scores.scores if one.reason},
+            "failures": {one.name: one.message for one in scores.failures},
+            "usage": facts.usage.model_dump(mode="json"),
+            "seconds": facts.seconds,
+        }
+
+    def score(self, metric: str) -> bool | float | str | None:
+        """Return the value of a metric; None: the case has no score of it."""
+        return next((one.value for one in self.scores.scores if one.name == metric), None)
+
+
+class EvaluatorProblem(Exception):
+    """Reason for which an evaluator cannot judge a case; `str()` of it is for people."""
+
+
+def shortened(text: str, limit: int = MAX_REASON_CHARS) -> str:
+    """Return the text in whole characters, with dots in the place of its end where it has more than the limit."""
+    text = whole_characters(text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def scored(name: str, value: bool | float | str, reason: str = "") -> CaseScores:
+    """Return one score, its reason shortened."""
+    return CaseScores(scores=(CaseScore(name=name, value=value, reason=shortened(reason)),))
+
+
+def failed(name: str, message: str) -> CaseScores:
+    """Return the failure of an evaluator, and no score."""
+    return CaseScores(failures=(EvaluatorFailure(name=name, message=shortened(message)),))
+
 
 Finding = tuple[bool | float | str, str]
 """Value of a score, and its reason."""
@@ -734,3 +966,285 @@ def quoted(value: Any, limit: int = 100) -> str:
     if len(text) > limit:
         text = f"{text[: limit // 2]} … {text[-limit // 2 :]}"
     return f"'{text}'"
+
+
+DEFAULT_CONCURRENCY = 4
+MAX_CASES = 5_000
+MAX_REPEATS = 100
+MAX_CONCURRENCY = 200
+EXPECTED = "expected"
+"""`against:` of a judge that compares each answer with the expected one."""
+COUNTED = ("errors", "failures", "missing")
+"""Names of thresholds that are numbers of runs of cases, none of them a metric."""
+BESIDE = ("cost", "seconds", "tokens", "turns")
+"""Names of thresholds that are amounts, none of them a metric."""
+FIGURES = frozenset({*COUNTED, *BESIDE})
+"""Names that no metric has. A number is the most that is allowed of these, as less of them is better."""
+
+CaseId = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Shown: TypeAlias = Literal["prompt", "input", "output", "expected", "metadata", "files", "calls"]
+"""Part of a case that a judge is shown."""
+
+
+class DecideEntry(Value):
+    """Answer to the questions of a case, in the place of a person's; the first entry that fits is taken."""
+
+    tool: str = ""
+    """Tool of the question; empty: any."""
+    decision: Literal["approve", "reject", "modify"]
+    note: str = ""
+    """Reason that the model is told, for `reject`."""
+    args: dict[str, Json] | None = None
+    """Arguments in the place of the model's, for `modify`."""
+    times: int | None = Field(default=None, ge=1)
+    """Number of questions that it answers; None: all that it fits."""
+
+
+class JudgeSpec(Value):
+    """Worker that judges answers: its rubric is in its file, its scores are in its structured output."""
+
+    worker: str = Field(min_length=1)
+    model: str | None = None
+    """Model of the judge; None: as its file and the workshop say."""
+    shows: tuple[Shown, ...] = ("prompt", "input", "output", "expected")
+    """Parts of the case that it is shown."""
+    scores: tuple[str, ...] | None = None
+    """Fields of its output that are scores; None: all that are true, false or a number."""
+    against: str | None = None
+    """Other answer of a pair, which it is shown in both orders: `expected`, or the id of an evaluation's run; None: it
+    is shown the answer alone."""
+
+    def metric(self, field: str) -> str:
+        """Return the name of the metric that a field of its output is."""
+        return f"{self.worker}.{field}"
+
+
+class Bound(Value):
+    """Bound for a metric."""
+
+    at_least: float | None = Field(default=None, allow_inf_nan=False)
+    at_most: float | None = Field(default=None, allow_inf_nan=False)
+    label: str | None = Field(default=None, min_length=1)
+    """Label whose share of the cases is bounded; None: the mean is, and the share that passed."""
+
+
+class Threshold(Bound):
+    """Bound for a metric of all cases, or for their errors or cost: what is beyond it fails the evaluation."""
+
+    metric: str
+
+
+class EvaluationSettings(Value):
+    """Settings under which all cases run."""
+
+    model: str | None = None
+    """Model of the worker under test, instead of that of its file; None: as its file and the workshop say."""
+    turns: Literal["now", "batch"] | None = None
+    """Whether turns of models are asked at once, or in the batches of providers that sell them for less; None: as the
+    workers and the workshop say."""
+    limits: Limits = Limits()
+    """Limits of each case."""
+
+
+class EvaluationCase(Value):
+    """Task for the worker, and what is known of a good answer."""
+
+    id: CaseId
+    prompt: str = ""
+    input: Json = None
+    attachments: tuple[str, ...] = ()
+    """Files handed to the worker, by their paths below the workshop."""
+    expected: Json = None
+    """Expected answer; None: nothing is expected."""
+    metadata: dict[str, Json] = Field(default_factory=dict)
+    decide: tuple[DecideEntry, ...] = ()
+    """Answers to the questions that the case asks. A question that none fits is rejected."""
+    evaluators: tuple[Evaluator, ...] = ()
+    """Evaluators of this case, beside those of all cases."""
+
+
+class EvaluationSpec(Value):
+    """Evaluation as its file describes it."""
+
+    name: str
+    worker: str
+    cases: tuple[EvaluationCase, ...] = Field(max_length=MAX_CASES)
+    repeats: int = Field(default=1, ge=1, le=MAX_REPEATS)
+    """Times that each case is run."""
+    evaluators: tuple[Evaluator, ...] = ()
+    """Evaluators of all cases."""
+    judge: JudgeSpec | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
+    """Cases that run at a time."""
+    settings: EvaluationSettings = EvaluationSettings()
+
+    def case(self, case_id: str) -> EvaluationCase | None:
+        """Return the case with this id; None where there is none."""
+        return next((case for case in self.cases if case.id == case_id), None)
+
+    def evaluators_of(self, case: EvaluationCase) -> tuple[Evaluator, ...]:
+        """Return the evaluators of a case: those of all cases, then its own."""
+        return (*self.evaluators, *case.evaluators)
+
+
+def repeated_metric(evaluators: Sequence[Evaluator], judge: JudgeSpec | None = None) -> str | None:
+    """Return the first metric that two of these can give; None where all have names of their own.
+
+    A Python function gives metrics below its name, too, and a judge below that of its worker.
+    """
+    judges = [] if judge is None else [judge.worker]
+    above = tuple(f"{one}." for one in [*judges, *(one.metric for one in evaluators if isinstance(one, Python))])
+    names = set(judges)
+    for evaluator in evaluators:
+        if evaluator.metric in names or evaluator.metric.startswith(above):
+            return evaluator.metric
+        names.add(evaluator.metric)
+    return None
+
+
+REASON = "reason"
+"""Field of an answer of a judge, or of a Python function, that explains its scores."""
+PREFERENCE = "better"
+"""Field in which a judge of a pair says which answer is better."""
+ANSWERS = ("answer_1", "answer_2")
+"""Names of the answers of a pair, as the judge is shown them and as it answers; anything else is a tie."""
+
+
+def score_case(spec: EvaluationSpec, case: EvaluationCase, facts: CaseFacts, matchers: Matchers) -> CaseScores:
+    """Return what all evaluators of a case say, but for Python functions and the judge.
+
+    A case that ended in an error has no scores: it is no wrong answer.
+    """
+    if facts.error is not None:
+        return CaseScores()
+    seen = Seen(expected=case.expected, facts=facts, matchers=matchers)
+    found = CaseScores()
+    for evaluator in spec.evaluators_of(case):
+        if not isinstance(evaluator, Python):
+            found = found.plus(_scored(evaluator, seen))
+    return found
+
+
+def python_evaluators(spec: EvaluationSpec, case: EvaluationCase) -> tuple[Python, ...]:
+    """Return the evaluators of a case that are Python functions."""
+    return tuple(one for one in spec.evaluators_of(case) if isinstance(one, Python))
+
+
+def _scored(evaluator: BaseEvaluator, seen: Seen) -> CaseScores:
+    try:
+        finding = evaluator.evaluate(seen)
+    except EvaluatorProblem as problem:
+        return failed(evaluator.metric, str(problem))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # The same answer would fail in the same way: it is no reason to try the case again.
+        return failed(evaluator.metric, f"the answer cannot be evaluated: {type(error).__name__}: {error}")
+    return CaseScores() if finding is None else scored(evaluator.metric, *finding)
+
+
+def python_scores(evaluator: Python, returned: Any) -> CaseScores:
+    """Return the scores that a Python function returned: one value, or values by name; None and {} are no score."""
+    if returned is None:
+        return CaseScores()
+    if not isinstance(returned, Mapping):
+        return _score(evaluator.metric, returned, "")
+    values = dict(cast("Mapping[str, Any]", returned))
+    reason = values.pop(REASON, "")
+    found = CaseScores()
+    for name, value in values.items():
+        metric = evaluator.metric if name == "value" else f"{evaluator.metric}.{shortened(str(name), 100)}"
+        found = found.plus(_score(metric, value, str(reason)))
+    return found
+
+
+def _score(name: str, value: Any, reason: str) -> CaseScores:
+    if isinstance(value, bool):
+        return scored(name, value, reason)
+    if isinstance(value, str):
+        return scored(name, shortened(value, 100), reason)
+    if isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            return failed(name, "a score is a number of at most about 1.8e308, and this one is larger")
+        if abs(number) < float("inf"):
+            return scored(name, number, reason)
+    return failed(name, f"a score is true, false, a number or a label, not {quoted(value)}")
+
+
+def judge_request(judge: JudgeSpec, case: EvaluationCase, facts: CaseFacts) -> dict[str, Any]:
+    """Return the input of the judge for an answer by itself; parts of the case without content are left out."""
+    shown = _task(case, judge.shows)
+    if "output" in judge.shows:
+        shown["output"] = facts.output
+    if "files" in judge.shows:
+        shown["files"] = {
+            path: file.text if file.text is not None else {"sha256": file.sha256, "bytes": file.bytes}
+            for path, file in facts.files.items()
+        }
+    if "calls" in judge.shows:
+        shown["calls"] = [
+            {"tool": call.tool, "args": call.args, "outcome": call.outcome, "decision": call.decision}
+            for call in facts.calls
+        ]
+    return shown
+
+
+def pair_requests(
+    judge: JudgeSpec, case: EvaluationCase, facts: CaseFacts, other: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the inputs of the judge for the answer beside another one, in both orders."""
+    shown = _task(case, [part for part in judge.shows if part != "expected"])
+    first, second = ANSWERS
+    return (
+        {**shown, first: facts.output, second: other},
+        {**shown, first: other, second: facts.output},
+    )
+
+
+def _task(case: EvaluationCase, shown: Iterable[str]) -> dict[str, Any]:
+    parts = {"prompt": case.prompt, "input": case.input, "expected": case.expected, "metadata": case.metadata}
+    return {name: part for name, part in parts.items() if name in shown and part not in (None, "", {})}
+
+
+def judge_scores(judge: JudgeSpec, output: Any) -> CaseScores:
+    """Return the scores in the output of a judge."""
+    if not isinstance(output, Mapping):
+        return failed(judge.worker, f"the judge's output has no fields: {quoted(output)}; give it an `output_schema`")
+    fields = cast("Mapping[str, Any]", output)
+    wanted = judge.scores
+    if wanted is None:
+        wanted = tuple(name for name, value in fields.items() if isinstance(value, bool | int | float))
+    if not wanted:
+        return failed(judge.worker, f"the judge's output has no score: {quoted(output)}")
+    reason = fields.get(REASON, "")
+    found = CaseScores()
+    for name in wanted:
+        metric = judge.metric(name)
+        found = found.plus(
+            _score(metric, fields[name], str(reason))
+            if name in fields
+            else failed(metric, f"the judge's output has no '{name}': {quoted(output)}")
+        )
+    return found
+
+
+def pair_scores(judge: JudgeSpec, first: Any, second: Any) -> CaseScores:
+    """Return the score of an answer beside another one, of what the judge said in both orders.
+
+    1 where it is the better one both times, 0 where the other one is, else 0.5: whom the judge prefers in one order
+    alone, it prefers for its place.
+    """
+    said = [_preference(output) for output in (first, second)]
+    metric = judge.metric(PREFERENCE)
+    if None in said:
+        return failed(metric, f"the judge's output has no '{PREFERENCE}': {quoted(first)}, {quoted(second)}")
+    value = 1.0 if said == [*ANSWERS] else 0.0 if said == [*reversed(ANSWERS)] else 0.5
+    return scored(metric, value, f"shown first: {said[0]}; shown second: {said[1]}")
+
+
+def _preference(output: Any) -> str | None:
+    if not isinstance(output, Mapping):
+        return None
+    value = cast("Mapping[str, Any]", output).get(PREFERENCE)
+    return None if value is None else str(value)
