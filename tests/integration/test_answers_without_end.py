@@ -290,7 +290,6 @@ RESULT: dict[str, Any] = {"output_schema": {"type": "object", "properties": {"n"
 WRITE = Ask("write_file", {"path": "/b.txt", "content": "half"})
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_a_cut_text_is_marked_and_a_half_call_is_not_carried_out(

@@ -22,7 +22,6 @@ from llm_do_temporal.errors import (
     BudgetExceeded,
     DecisionRefused,
     RunAborted,
-    RunCancelled,
     UsageError,
 )
 from llm_do_temporal.login import login_name
@@ -36,7 +35,7 @@ from llm_do_temporal.messages.base import (
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import call, scripted
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.runs.delegation import delegation_to, generic_delegation, tool_results
+from tests.support.runs.delegation import delegation_to, tool_results
 from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place, served
 
@@ -187,13 +186,6 @@ async def test_on_refusal_abort_ends_the_whole_run_through_every_level(place: Pl
     assert [node.status for node in (await place.client.view(run)).ordered] == ["failed"] * 3
 
 
-async def test_an_effect_that_fails_does_not_abort_where_refusals_do(place: Place) -> None:
-    place.workshop(on_refusal="abort")
-    main = scripted(call("read_file", path="/missing.txt"), "Not there.")
-    place.worker("main", main, toolsets=FILESYSTEM)
-    assert (await place.run("main")).output == "Not there."
-
-
 async def test_an_aborted_run_stops_its_other_children(place: Place) -> None:
     place.workshop(on_refusal="abort", approvals={"rules": CALLS_RUN})
     place.worker("child", scripted(write_call("/child.txt"), "Never."), toolsets=FILESYSTEM)
@@ -246,15 +238,6 @@ async def test_what_waits_can_be_seen_from_outside_while_it_waits_and_not_afterw
     assert (afterwards["state"], afterwards["pending"], afterwards["waiting"]) == ("closed", 0, [])
 
 
-async def test_a_cancelled_run_shows_nothing_as_waiting(place: Place) -> None:
-    run, _ = await start_parked(place, write_call(), "Never.")
-    await place.client.cancel(run)
-    with pytest.raises(RunCancelled):
-        await place.client.result(run)
-    afterwards = await shown(place, run)
-    assert (afterwards["pending"], afterwards["waiting"]) == (0, [])
-
-
 async def test_more_approvals_than_the_memo_lists_are_all_answered_in_the_end(place: Place) -> None:
     run, _ = await start_parked(place, [write_call(f"/{number}.txt") for number in range(25)], "Done.")
     waiting = await place.pending(run, 25)
@@ -263,15 +246,6 @@ async def test_more_approvals_than_the_memo_lists_are_all_answered_in_the_end(pl
         await place.signal(run, {"id": one.id, "decision": "approve"})
     await place.client.result(run)
     assert len(list(place.folder.glob("*.txt"))) == 25
-
-
-async def test_calling_itself_is_allowed_where_the_list_says_so(place: Place) -> None:
-    main = scripted(call("worker_call", worker_name="main", input_data="again"), "Twice.")
-    place.workshop(max_depth=1, approvals={"rules": CALLS_RUN})
-    place.worker("main", main, toolsets=generic_delegation("main"))
-    run = await place.start("main")
-    assert (await place.client.result(run)).output == "Twice."
-    assert len((await place.client.view(run)).nodes) == 2
 
 
 T = TypeVar("T")

@@ -131,7 +131,6 @@ DIFFERENT = ("thinking", "broken-json", "refusal", "cut-call")
 """Cases that protocols write in ways of their own."""
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
@@ -291,7 +290,6 @@ DIFFERENTLY_WRITTEN = ("twice-json", "one-key-too-many", "no-json", "no-object")
 """Calls that protocols write in ways of their own."""
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 async def test_slips_end_no_run(place: Place, providers: Providers, adapter: str, live: bool) -> None:

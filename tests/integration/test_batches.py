@@ -344,11 +344,3 @@ async def test_typed_input_is_checked_item_by_item(place: Place) -> None:
     assert (good.status, good.output) == ("completed", "Seen.")
     assert wrong.error is not None
     assert "name" in wrong.error["message"]
-
-
-@pytest.mark.parametrize("wrong", [{"items": []}, {"items": [{"name": "a"}], "concurrency": 0}, {"things": []}])
-async def test_a_batch_that_is_none_is_refused(place: Place, wrong: dict[str, Any]) -> None:
-    place.worker("main", scripted("Done."))
-    run = await place.start_raw({"worker": "main", "batch": wrong})
-    with pytest.raises(UsageError, match="malformed start: batch"):
-        await place.client.result(run)

@@ -155,16 +155,6 @@ async def test_an_object_as_input_reaches_the_child_as_json(place: Place) -> Non
     assert '"pages"' in child.requests[0].prompt
 
 
-async def test_a_run_may_be_started_with_an_object_and_no_prompt(place: Place) -> None:
-    main, silent = scripted("Ok."), scripted("Ok.")
-    place.worker("main", main)
-    place.worker("silent", silent)
-    await place.run("main", "", input={"deck": "a.pdf"})
-    await place.run("silent", "")
-    assert '"deck": "a.pdf"' in main.requests[0].prompt
-    assert silent.requests[0].prompt.strip()
-
-
 async def test_a_child_that_fails_is_a_tool_result_and_the_parent_goes_on(place: Place) -> None:
     main = scripted([call("broken", input="go"), call("sage", input="go")], "One of two.")
     place.worker("broken", scripted(ValueError("no such luck")))
@@ -280,12 +270,6 @@ async def test_without_any_model_the_error_names_every_place_for_one(
         await place.run("main")
     assert refused.value.next_step is not None
     assert all(source in refused.value.next_step for source in ("`model:`", "workshop.yaml", "--model", "LLM_DO_MODEL"))
-
-
-async def test_a_model_that_a_worker_does_not_work_with_is_refused_at_its_start(place: Place) -> None:
-    place.worker("main", scripted("Never."), compatible_models=["anthropic:*", "openai:gpt-*"])
-    with pytest.raises(ModelRefusal, match=r"worker 'main' does not work with .*; compatible: anthropic:\*, openai"):
-        await place.run("main")
 
 
 async def test_a_callee_that_does_not_work_with_the_callers_model_is_a_tool_result(place: Place) -> None:

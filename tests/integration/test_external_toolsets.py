@@ -401,10 +401,3 @@ async def test_what_an_mcp_tool_refuses_is_told_and_the_run_goes_on(place: Place
     place.worker("main", main, toolsets=mcp(pre_approved=True))
     assert (await place.run("main")).output == "Done."
     assert "refuse" in tool_results(main, "refuse")[0]
-
-
-async def test_a_server_that_does_not_start_leaves_the_worker_without_its_tools(place: Place) -> None:
-    main = scripted("Done.")
-    place.worker("main", main, toolsets={"mcp": {"gone": {"command": ["/nonexistent/server"]}}, "filesystem": {}})
-    assert (await place.run("main")).output == "Done."
-    assert "read_file" in offered(main)

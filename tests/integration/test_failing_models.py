@@ -17,7 +17,7 @@ from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.traces import Tracer
 from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
-from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
+from llm_do_temporal.errors import ModelFailed, RunCancelled
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from tests.support.ports import held_port
@@ -235,13 +235,6 @@ async def test_when_the_last_fails_too_the_first_is_asked_again(place: Place, po
     assert asked(provider) == ["first", "first", "second", "second", "first"]
 
 
-async def test_a_run_whose_models_are_all_refused_says_what_each_said(place: Place, point_at: Any) -> None:
-    point_at(fixed(unauthorized(), Failure(404, "Never heard of it.")))
-    place.worker("main", BOTH)
-    with pytest.raises(ModelFailed, match=r"no model is left: .*'openai-chat:first' refused.*; .*Never heard of it"):
-        await place.run("main")
-
-
 @pytest.mark.parametrize("remembers", [True, False], ids=["at hand", "from the history"])
 async def test_the_next_model_is_told_the_whole_conversation_and_the_first_goes_on(
     place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch, *, remembers: bool
@@ -324,12 +317,6 @@ async def test_a_callee_inherits_all_the_models_of_its_caller(place: Place, poin
     assert (await place.client.result(run)).output == "Helped."
     assert asked(provider) == ["first", "second"] * 3
     assert {node.model for node in (await place.client.view(run)).ordered} == {f"{FIRST}, {SECOND}"}
-
-
-async def test_each_of_several_models_must_be_compatible(place: Place) -> None:
-    place.worker("main", BOTH, compatible_models=[FIRST])
-    with pytest.raises(ModelRefusal, match=f"does not work with model '{SECOND}'"):
-        await place.run("main")
 
 
 # --- hanging up ---

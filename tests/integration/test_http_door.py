@@ -160,6 +160,7 @@ async def test_a_model_whose_provider_is_misspelt_starts_nothing(place: Place) -
         refused = await ci.start("writer", key=place.queue, model=model)
         assert (code(refused), refused.body["next_step"]) == ((422, "UsageError"), step)
     # A run that it had started would have the key, and refuse another request with it.
+    ci = program(place)
     begun = await ci.start("writer", key=place.queue)
     assert begun.status == 202, begun.body
     place.started.append(begun.body["run"])
@@ -252,7 +253,8 @@ async def test_a_program_never_answers_for_people(place: Place) -> None:
 async def test_a_program_cannot_ask_for_less_control(place: Place) -> None:
     writer(place)
     ci = program(place)
-    for more in ({"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}):
+    less: list[dict[str, Any]] = [{"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}]
+    for more in less:
         assert code(await ci.start("writer", **more)) == (403, "AccessRefused")
 
 

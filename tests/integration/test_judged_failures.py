@@ -108,11 +108,16 @@ WORDS: dict[str, tuple[Raw, str]] = {
     "message": (raw(json.dumps({"message": "Internal Server Error"})), "failed at its provider: Internal Server Error"),
     "forbidden": (raw(json.dumps({"message": "Forbidden"})), "refused the key: Forbidden"),
     "unknown": (raw(json.dumps({"detail": "The tank is empty."})), "failed: The tank is empty."),
+    "nobody": (raw(json.dumps({"message": "Nobody knows."})), "failed: Nobody knows."),
+    "rate-limit": (body(code=429, message="Slow down."), "is rate limited: Slow down."),
+    "overloaded": (body(type="overloaded_error", message="Overloaded."), "is overloaded or down: Overloaded."),
+    "key": (body(type="authentication_error", message="No such key."), "refused the key: No such key."),
+    "model": (body(code="model_not_found", message="No such model."), "is not known to its provider"),
+    "words": (body(message="The upstream has gone."), "failed: The upstream has gone."),
 }
-"""Bodies of status 200 with words alone, and what is told of each."""
+"""Bodies of status 200 with words alone or with an error, and what is told of each."""
 
 
-@pytest.mark.sampled(3)
 @BOTH
 @EACH
 async def test_a_final_failure_ends_the_run_in_the_providers_words_or_is_left_to_the_other_model(
@@ -178,6 +183,8 @@ async def test_a_refusal_is_told_by_its_words(providers: Providers, adapter: str
         with pytest.raises(ApplicationError) as caught:
             await ask_turns(alias, [ModelRequest(parts=[UserPromptPart("Hello.")])], live=live)
         assert re.search(words, caught.value.message), case
+        assert "validation error" not in caught.value.message
+        assert "pydantic" not in caught.value.message
 
 
 async def test_a_limit_that_is_over_soon_is_waited_for(place: Place, providers: Providers) -> None:

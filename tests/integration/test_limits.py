@@ -17,9 +17,6 @@ from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_resul
 from tests.support.runs.place import NO_CACHE, Place
 from tests.support.runs.prices import PRICED_MODEL, TURN_COST
 
-TURN_TOKENS = 1000
-MILLION = 1_000_000
-
 
 def crowd(children: int, turns: int) -> Script:
     """The entry worker calls all its children at once; each of them lists its files in every turn but the last."""
@@ -184,12 +181,6 @@ async def test_without_limits_nothing_is_told_about_spending(place: Place, point
         for event in history.events
     }
     assert signals == {""}
-
-
-async def test_limits_given_at_the_start_count_for_more_than_the_workshops(place: Place) -> None:
-    place.workshop(limits={"turns": 1, "tool_calls": 9})
-    place.worker("main", scripted(call("list_files", path="."), "Done."), toolsets={"filesystem": {}})
-    assert (await place.run("main", mode=APPROVE_ALL, limits={"turns": 2})).output == "Done."
 
 
 async def test_the_question_at_a_limit_is_taken_back_once_the_work_is_done(place: Place) -> None:

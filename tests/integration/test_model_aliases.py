@@ -40,13 +40,6 @@ def local(provider: FakeProvider, **more: Any) -> dict[str, Any]:
     return {"local": {"model": "openai-chat:llama3", "base_url": provider.url, **more}}
 
 
-async def test_an_alias_with_an_address_is_all_that_a_local_server_needs(place: Place, provider: FakeProvider) -> None:
-    place.workshop(model="local", models=local(provider))
-    place.worker("main")
-    assert (await place.run("main")).output == "Answer 0."
-    assert provider.requests[0].body["model"] == "llama3"
-
-
 async def test_the_key_comes_from_the_named_variable_and_is_in_no_history(place: Place, provider: FakeProvider) -> None:
     place.workshop(model="local", models=local(provider, api_key_env="LLM_DO_TEST_KEY"))
     place.worker("main")
@@ -54,22 +47,6 @@ async def test_the_key_comes_from_the_named_variable_and_is_in_no_history(place:
     assert provider.keys == [SECRET]
     for history in await place.histories():
         assert SECRET not in history.to_json()
-
-
-async def test_without_a_named_variable_no_key_of_anybody_is_sent(place: Place, provider: FakeProvider) -> None:
-    place.workshop(model="local", models=local(provider))
-    place.worker("main")
-    await place.run("main")
-    assert provider.keys == ["none"]
-
-
-async def test_people_are_shown_the_alias_and_the_model_behind_it(place: Place, provider: FakeProvider) -> None:
-    place.workshop(model="local", models=local(provider))
-    place.worker("main")
-    run = await place.start("main")
-    await place.client.result(run)
-    (node,) = (await place.client.view(run)).nodes.values()
-    assert node.model == "local (openai-chat:llama3)"
 
 
 async def test_nobody_who_watches_a_turn_sees_how_its_model_is_found(
@@ -176,10 +153,14 @@ async def test_nobody_who_starts_a_run_can_name_an_address(place: Place) -> None
 async def test_the_address_reaches_the_turn_and_the_history_has_no_other_place_for_it(
     place: Place, provider: FakeProvider
 ) -> None:
+    """An alias with an address is all that a local server needs: no key of anybody is sent, and people see both."""
     place.workshop(model="local", models=local(provider))
     place.worker("main")
     run = await place.start("main")
-    await place.client.result(run)
+    assert (await place.client.result(run)).output == "Answer 0."
+    assert (provider.requests[0].body["model"], provider.keys) == ("llama3", ["none"])
+    (node,) = (await place.client.view(run)).nodes.values()
+    assert node.model == "local (openai-chat:llama3)"
     history = await place.client.temporal.get_workflow_handle(run).fetch_history()
     turns = [
         event.activity_task_scheduled_event_attributes

@@ -407,6 +407,7 @@ async def test_what_a_run_does_without_stands_in_its_record(place: Place) -> Non
     place.worker("main", main, toolsets={**broken, "nowhere.tools.Search": {}})
     run = await place.start("main")
     await place.client.result(run)
+    assert list(main.requests[0].tools) == ["odd"]
     view, _, story = await read_record(place.client, run)
     (node,) = view.ordered
     assert [words in " ".join(node.without) for words in ("'mcp.gone' cannot be used", "'number 2'", "'nowhere'")] == [

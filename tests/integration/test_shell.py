@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
-from llm_do_temporal.errors import LayerUnavailable, RunAborted, RunCancelled
+from llm_do_temporal.errors import LayerUnavailable, RunCancelled
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
@@ -120,47 +120,45 @@ async def test_a_rejected_command_does_not_run(place: Place) -> None:
     assert not (place.folder / "a.txt").exists()
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ("touch out/b.txt", None),
-        ("rm a.txt", "'shell' is blocked: the worker's rule 'rm'"),
-        ("touch b.txt; rm a.txt", "';' (a second command)"),
-        ("dd if=x", "the workshop does not allow proc.exec.unlisted"),
-    ],
-)
-async def test_a_changed_command_is_judged_again(place: Place, changed: str, says: str | None) -> None:
+CHANGED: list[tuple[str, str | None]] = [
+    ("touch out/b.txt", None),
+    ("rm a.txt", "'shell' is blocked: the worker's rule 'rm'"),
+    ("touch b.txt; rm a.txt", "';' (a second command)"),
+    ("dd if=x", "the workshop does not allow proc.exec.unlisted"),
+]
+
+
+async def test_a_changed_command_is_judged_again(place: Place) -> None:
     place.workshop(sandbox={"root": "files"})
     place.write("files/out/c.txt", "")
-    main = with_shell(place, shell("touch a.txt"), "Done.")
+    main = with_shell(place, *[shell("touch a.txt")] * len(CHANGED), "Done.")
     run = await place.start("main")
-    await place.pending(run)
-    await place.decide(run, "modify", args={"command": changed})
+    for number, (changed, _) in enumerate(CHANGED, 1):
+        await place.pending_is(run, f"a{number}")
+        await place.decide(run, "modify", args={"command": changed})
     await place.client.result(run)
-    (answer,) = tool_results(main, "shell")
-    assert (says or "It ran with") in answer
-    assert (place.folder / "files/out/b.txt").exists() is (says is None)
-    assert not (place.folder / "a.txt").exists()
+    for (_, says), answer in zip(CHANGED, tool_results(main, "shell"), strict=True):
+        assert (says or "It ran with") in answer
+    assert (place.folder / "files/out/b.txt").exists()
+    assert not list(place.folder.rglob("a.txt"))
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("rm a.txt", "'shell' is blocked: the worker's rule 'rm' does not allow this command"),
-        ("ls", "'shell' is blocked: the workshop does not allow proc.exec.unlisted"),
-        ("cat a.txt | wc", "the command contains '|' (a pipe)"),
-        ("no-such-program", "the workshop does not allow proc.exec.unlisted"),
-    ],
-)
+NOT_RUN = [
+    ("rm a.txt", "'shell' is blocked: the worker's rule 'rm' does not allow this command"),
+    ("ls", "'shell' is blocked: the workshop does not allow proc.exec.unlisted"),
+    ("cat a.txt | wc", "the command contains '|' (a pipe)"),
+    ("no-such-program", "the workshop does not allow proc.exec.unlisted"),
+]
+
+
 @pytest.mark.parametrize("mode", [APPROVE_ALL, "interactive"])
-async def test_no_mode_lets_a_blocked_or_unlisted_command_run(place: Place, command: str, says: str, mode: str) -> None:
+async def test_no_mode_lets_a_blocked_or_unlisted_command_run(place: Place, mode: str) -> None:
     place.write("a.txt", "kept")
-    main = with_shell(place, shell(command), "Sorry.")
+    main = with_shell(place, [shell(command) for command, _ in NOT_RUN], "Sorry.")
     run = await place.start("main", mode=mode)
     await place.client.result(run)
-    assert says in tool_results(main, "shell")[0]
+    for (_, says), told in zip(NOT_RUN, tool_results(main, "shell"), strict=True):
+        assert says in told
     assert (place.folder / "a.txt").exists()
     assert (await place.client.desk(run)).approvals == ()
 
@@ -195,13 +193,6 @@ async def test_a_command_that_cannot_work_asks_nobody(place: Place) -> None:
     assert (await place.client.desk(run)).approvals == ()
 
 
-async def test_on_refusal_abort_ends_the_run_for_a_blocked_command(place: Place) -> None:
-    place.workshop(on_refusal="abort")
-    with_shell(place, shell("rm x"), "Never.")
-    with pytest.raises(RunAborted, match="'shell' is blocked"):
-        await place.run("main")
-
-
 async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(place: Place) -> None:
     place.write("files/a.txt", "")
     place.write("files/src/x", "")
@@ -219,19 +210,6 @@ async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(p
     await place.decide(run)
     await place.client.result(run)
     assert (place.folder / "files/src/a.txt").exists()
-
-
-async def test_its_time_over_a_command_is_a_result_that_says_so(place: Place) -> None:
-    main = with_shell(place, shell("sleep 600", timeout=1), "Slow.", default={"approval_required": False})
-    await place.run("main")
-    assert main.requests[-1].results("shell")[0].data["timed_out"] is True
-
-
-async def test_without_files_no_command_runs(place: Place) -> None:
-    (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
-    main = with_shell(place, shell("cat x"), "Sorry.")
-    await place.run("main")
-    assert "this worker has no file access" in tool_results(main, "shell")[0]
 
 
 async def test_cancelling_a_run_ends_its_command(place: Place) -> None:

@@ -215,13 +215,6 @@ async def test_two_at_once_with_one_name_leave_one_whole_worker(place: Place) ->
     assert [file.name for file in (place.folder / "workers/generated").iterdir()] == ["helper.worker"]
 
 
-async def test_the_same_worker_again_is_fine(place: Place) -> None:
-    main = scripted([creates(), creates()], "Done.")
-    place.worker("main", main, toolsets=CREATES)
-    await place.run("main", mode=ALL)
-    assert all("workers/generated/helper.worker" in text for text in tool_results(main, "worker_create"))
-
-
 async def test_a_remembered_approval_makes_the_same_worker_without_asking_again(place: Place) -> None:
     main = scripted(creates(), creates(), creates(instructions="Otherwise."), "Done.")
     place.worker("main", main, toolsets=CREATES)
