@@ -113,7 +113,10 @@ class ApiRequests:
             else:
                 if not answer.is_error:
                     return answer
-                if not _is_passing(answer) or not again or loop.time() > until:
+                # The door, or a proxy before it, cannot answer now; one that leaves answers 500 with text.
+                status, is_told = answer.status_code, "problem+json" in answer.headers.get("content-type", "")
+                is_passing = status in (502, 503, 504) or (status == 500 and not is_told)
+                if not is_passing or not again or loop.time() > until:
                     raise _error_of(answer)
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -270,12 +273,6 @@ class RemoteClient(Extensible):
 def run_path(run: str, *more: str) -> str:
     """Return the path of a run, or of a thing below it."""
     return "/".join(("/runs", *(quote(part, safe="") for part in (run, *more))))
-
-
-def _is_passing(answer: httpx2.Response) -> bool:
-    """Whether the door, or a proxy before it, says that it cannot answer now; one that leaves answers 500 with text."""
-    is_told = "problem+json" in answer.headers.get("content-type", "")
-    return answer.status_code in (502, 503, 504) or (answer.status_code == 500 and not is_told)
 
 
 class _Problem(BaseModel):

@@ -39,7 +39,9 @@ def outlive_others(note: Callable[[str], object]) -> None:
     Other people's code in the process may set it off, a timer of theirs for one. Signals that have a handler, or are
     ignored, stay as they are; so do those of faults, and of a terminal where there is one.
     """
-    left = {*_NO_ENDS, *_FAULTS, *(_OF_TERMINALS if _has_terminal() else ())}
+    streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    has_terminal = any(stream is not None and stream.isatty() for stream in streams)
+    left = {*_NO_ENDS, *_FAULTS, *(_OF_TERMINALS if has_terminal else ())}
     noted: set[int] = set()
 
     def take(number: int, name: str) -> None:
@@ -75,10 +77,6 @@ def leave_to_forks() -> None:
         go_on()
 
     os.register_at_fork(before=wait, after_in_parent=go_on, after_in_child=take_as_new)
-
-
-def _has_terminal() -> bool:
-    return any(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__))
 
 
 def hold_back() -> None:

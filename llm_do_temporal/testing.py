@@ -86,19 +86,18 @@ class ScriptedModel(ScriptModel):
         if isinstance(turn, Exception):
             raise turn
         if isinstance(turn, Fails):
-            return await self._play(self._failing(turn), seen)
+            failed = self._failures[id(turn)] = self._failures.get(id(turn), 0) + 1
+            return await self._play(turn.error if failed <= turn.times else turn.then, seen)
         if callable(turn):
             made: Any = turn(list(seen.messages))
             return await self._play(await cast("Awaitable[Turn]", made) if inspect.isawaitable(made) else made, seen)
         if isinstance(turn, Mapping):
-            return [_structured(turn, seen)]
+            outputs = seen.parameters.output_tools
+            given = dict(turn)
+            id_ = f"call_{seen.turn}_1"
+            return [ToolCallPart(outputs[0].name, given, tool_call_id=id_) if outputs else TextPart(json.dumps(given))]
         steps = [turn] if isinstance(turn, str | Call) else turn
         return [_part(step, f"call_{seen.turn}_{number}") for number, step in enumerate(steps, start=1)]
-
-    def _failing(self, turn: Fails) -> Turn:
-        failed = self._failures.get(id(turn), 0)
-        self._failures[id(turn)] = failed + 1
-        return turn.error if failed < turn.times else turn.then
 
 
 def scripted(*turns: Turn) -> ScriptedModel:
@@ -127,9 +126,3 @@ def _part(step: Step, call_id: str) -> ModelResponsePart:
     if isinstance(step, str):
         return TextPart(step)
     return ToolCallPart(step.tool, dict(step.args), tool_call_id=call_id)
-
-
-def _structured(value: Mapping[str, Any], seen: SeenRequest) -> ModelResponsePart:
-    if seen.parameters.output_tools:
-        return ToolCallPart(seen.parameters.output_tools[0].name, dict(value), tool_call_id=f"call_{seen.turn}_1")
-    return TextPart(json.dumps(value))

@@ -266,14 +266,20 @@ def parts_of_call(request: RequestApprovalInput, args: Mapping[str, Any], diff: 
     """
     is_file = request.tool in PATH_TOOLS
     texts = {value for use in request.capabilities for value in use.payload.values() if isinstance(value, str)}
-    # The text of a new file, or of a definition, is among the arguments or below a capability already.
-    is_compared = bool(diff) and diff not in texts and not only_adds(diff)
+    # The text of a new file, or of a definition, is among the arguments or below a capability already. Behind the
+    # names, `---` is a line `--` that goes.
+    lines = diff.splitlines()
+    is_named = tuple(line[:4] for line in lines[:2]) == _NAMES
+    only_adds = is_named and all(line.startswith(("+", "@@", "\\")) for line in lines[2:])
+    is_compared = bool(diff) and diff not in texts and not only_adds
+    # A line of a file stands behind one of these signs; words about the diff itself, as that it is cut, do not.
+    told = diff.removesuffix("\n").split("\n")[len(_NAMES) :]
+    tells_all = is_compared and bool(told) and all(line[:1] in _SIGNS for line in told)
     if is_compared:
         yield CallPart("diff", "changes", diff)
     for name, value in args.items():
         is_text = is_file and name in FILE_TEXTS
-        is_new, is_told = diff.startswith("--- /dev/null\n"), is_compared and tells_all(diff)
-        yield CallPart("argument", name, value, is_text and is_new, is_text and is_told)
+        yield CallPart("argument", name, value, is_text and diff.startswith("--- /dev/null\n"), is_text and tells_all)
     for file in request.attachments:
         yield CallPart("file", file.path, {"bytes": file.bytes, "media_type": file.media_type, "sha256": file.sha256})
     shown = {canonical(value) for value in (request.args, *request.args.values())}
@@ -334,21 +340,6 @@ def _problems(question: Question) -> dict[Action, str]:
         "remember": closed or by_itself,
         "grant": closed or by_itself or changed,
     }
-
-
-def only_adds(diff: str) -> bool:
-    """Whether the diff makes a new file, whose whole text stands in the arguments already."""
-    # Behind the names, `---` is a line `--` that goes.
-    lines = diff.splitlines()
-    named = tuple(line[:4] for line in lines[:2]) == _NAMES
-    return named and all(line.startswith(("+", "@@", "\\")) for line in lines[2:])
-
-
-def tells_all(diff: str) -> bool:
-    """Whether the diff shows all that changes: it compares two texts, and is not cut."""
-    lines = diff.removesuffix("\n").split("\n")
-    # A line of a file stands behind one of these signs; words about the diff itself do not.
-    return len(lines) > len(_NAMES) and all(line[:1] in _SIGNS for line in lines[len(_NAMES) :])
 
 
 def changed_arguments(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:

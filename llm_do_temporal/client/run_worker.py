@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,16 +113,6 @@ async def _send(client: LlmDoClient, question: Question, decision: Decision) -> 
             raise
 
 
-@dataclass(frozen=True)
-class _Where:
-    """Workshop and server of a run, as the caller named them; None for those that are to be searched."""
-
-    workshop: AnyPath | None
-    connection: LlmDoClient | Connection | None
-    is_template: bool = False
-    """Whether the run's worker is known to be a template, spelled as runs call it."""
-
-
 async def run_worker(
     worker: AnyPath,
     prompt: str | None = None,
@@ -169,17 +159,27 @@ async def run_worker(
         review=review,
         review_branch=review_branch,
     )
-    return await _run(request, _Where(workshop, connection), run=id, callback=approval_callback)
+    return await _run(request, workshop, connection, run=id, callback=approval_callback)
 
 
 async def _run(
-    request: StartRequest, where: _Where, *, run: str | None = None, callback: ApprovalCallback | None = None
+    request: StartRequest,
+    workshop: AnyPath | None,
+    connection: LlmDoClient | Connection | None,
+    *,
+    is_template: bool = False,
+    run: str | None = None,
+    callback: ApprovalCallback | None = None,
 ) -> WorkerRunResult:
+    """Do the request at this server in this workshop, None for those that are to be searched.
+
+    `is_template`: its worker is known to be a template, spelled as runs call it.
+    """
     _refuse_workflow_code()
-    connection = where.connection or Connection()
+    connection = connection or Connection()
     is_client = isinstance(connection, LlmDoClient)
     elsewhere = is_client or names_server(connection)
-    request, folder = await asyncio.to_thread(_located, request, where, elsewhere=elsewhere)
+    request, folder = await asyncio.to_thread(_located, request, workshop, is_template=is_template, elsewhere=elsewhere)
     sent = await asyncio.to_thread(request.prepare, folder, embedded=not elsewhere)
     async with AsyncExitStack() as stack:
         if isinstance(connection, LlmDoClient):
@@ -264,21 +264,23 @@ def _limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
         raise UsageError(f"the limit '{where}' cannot be used: {problem['msg']}") from None
 
 
-def _located(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRequest, Path | None]:
+def _located(
+    request: StartRequest, workshop: AnyPath | None, *, is_template: bool, elsewhere: bool
+) -> tuple[StartRequest, Path | None]:
     """Return the request with its worker as runs call it, and the workshop's folder; None where none is known."""
     variable = os.environ.get("LLM_DO_WORKSHOP") or None
-    named = variable if where.workshop is None else where.workshop
+    named = variable if workshop is None else workshop
     is_file, missing = is_worker_file(request.worker), None
     try:
         folder = find_workshop(Path.cwd() if named is None else Path(named), named=named is not None)
     except WorkshopNotFound as error:
         folder, missing = None, error
     template = request.worker
-    if not where.is_template:
+    if not is_template:
         template = template_path(request.worker, folder, has_params=bool(request.params))
     if is_file and template is None:
         file = Path(request.worker)
-        if elsewhere or where.workshop is not None:
+        if elsewhere or workshop is not None:
             raise UsageError(
                 f"the file '{file}' runs by itself, on a server of its own",
                 next_step="Leave `workshop` and `connection` and TEMPORAL_ADDRESS out, or name a worker of a workshop.",
@@ -381,7 +383,7 @@ class TemplateCall:
             model=self._model,
             mode=_mode(self._mode),
         )
-        done = await _run(request, _Where(self._workshop, self._connection, is_template=True))
+        done = await _run(request, self._workshop, self._connection, is_template=True)
         if schema is None:
             return done.output if isinstance(done.output, str) else json.dumps(done.output, ensure_ascii=False)
         problems = schema_problems(schema, done.output)

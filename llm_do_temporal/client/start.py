@@ -107,10 +107,14 @@ class StartRequest:
         """
         worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
         if worker is not None and needs_keys:
-            _check_keys(*self._choose_model(worker))
-        for warning in worker.warnings(installed=embedded) if worker is not None else ():
-            warn(warning)
+            model, aliases = self._choose_model(worker)
+            if missing := missing_variables(aliases, model, os.environ):
+                step = "Set it before the command that starts the worker service; --model offline:echo needs none."
+                names = " or ".join(missing)
+                raise UsageError(f"{names} is not set, and the model '{model}' needs it", next_step=step)
         if worker is not None:
+            for warning in worker.warnings(installed=embedded):
+                warn(warning)
             worker.check_start(StartRunInput(**self._settings()))
         for line in [] if self.reads is None else _known(worker).doubts_now(self.reads):
             warn(line)
@@ -327,16 +331,6 @@ def template_path(worker: str, workshop: Path | None, *, has_params: bool) -> st
             name = real.relative_to(root).as_posix()
             break
     return name if has_params or name.startswith(FOLDER) else None
-
-
-def _check_keys(model: str, aliases: Aliases) -> None:
-    """Raise UsageError where the model needs a key, and its variable is not set here."""
-    missing = missing_variables(aliases, model, os.environ)
-    if missing:
-        raise UsageError(
-            f"{' or '.join(missing)} is not set, and the model '{model}' needs it",
-            next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
-        )
 
 
 def _known(worker: LocalWorker | None) -> LocalWorker:

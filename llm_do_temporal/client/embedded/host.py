@@ -420,10 +420,8 @@ class Host:
         return self._stop.is_set()
 
     async def _unused(self, client: Client) -> bool:
-        if self._settings.kind == "dev":
-            return False
         with locked(self._folder / "users.lock") as free:
-            if free is None:
+            if self._settings.kind == "dev" or free is None:
                 return False
         try:
             self._has_work = await has_open_work(client)

@@ -175,7 +175,7 @@ class Question:
     @property
     def undone_words(self) -> str:
         """Words for a call that was not carried out although it was agreed to; empty for any other."""
-        return undone_words(self.again) if self.again else ""
+        return f"not carried out: {self.again} asks again, and says why" if self.again else ""
 
     @property
     def args(self) -> dict[str, Any]:
@@ -208,11 +208,6 @@ class Question:
             "asks_again": request.again or None,
             "asked_again": self.again or None,
         }
-
-
-def undone_words(again: str) -> str:
-    """Return the words for a call that was agreed to and not carried out; `again` is the approval that asks again."""
-    return f"not carried out: {again} asks again, and says why"
 
 
 async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> tuple[list[Question], list[Grant]]:

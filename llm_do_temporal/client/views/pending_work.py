@@ -180,8 +180,7 @@ async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -
 async def tails(client: Client, view: RunView) -> dict[str, LiveText]:
     """Return the ends of answers being written in the run, by workflow id of the invocation; of 40 of them at most."""
     busy = [node.workflow_id for node in view.ordered if node.status == "running" and node.is_thinking][:MOST_ASKED]
-    found = await asyncio.gather(*(read_tail(client, workflow_id) for workflow_id in busy))
-    written = zip(busy, found, strict=True)
+    written = zip(busy, await asyncio.gather(*(read_tail(client, one) for one in busy)), strict=True)
     return {workflow_id: tail for workflow_id, tail in written if tail is not None and tail.part != WAITS}
 
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
@@ -41,13 +40,8 @@ _QUESTIONS = TypeAdapter(list[PendingApprovalMemo])
 
 
 def is_part(*, wanted: bool) -> str:
-    """Return the condition of a query for the runs that capabilities have started, or for all others.
-
-    Empty where no capability starts runs.
-    """
+    """Return the condition of a query for runs that capabilities have started, of which some do, or for all others."""
     prefixes = [one.prefix for one in run_starters()]
-    if not prefixes:
-        return ""
     if wanted:
         started = " OR ".join(f"ParentWorkflowId STARTS_WITH '{prefix}'" for prefix in prefixes)
         return f"({started})"
@@ -192,13 +186,9 @@ class KnownMemos:
 
 async def read_field(info: WorkflowExecutionInfo, name: str, converter: DataConverter) -> Any:
     """Return the value of a field of the memo; None where it has no such field. Raises KeyMismatch."""
-    fields = info.memo.fields
-    return await _value(fields[name], converter) if name in fields else None
-
-
-async def _value(payload: Payload, converter: DataConverter) -> Any:
-    """Return the JSON value of the payload. Raises KeyMismatch."""
-    codec = converter.payload_codec
+    if name not in info.memo.fields:
+        return None
+    payload, codec = info.memo.fields[name], converter.payload_codec
     # The SDK's way to the same value takes four times as long.
     if codec is None and payload.metadata.get("encoding") == b"json/plain" and not is_kept_outside(payload):
         return decode_json(payload)

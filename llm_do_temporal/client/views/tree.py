@@ -125,11 +125,10 @@ class Accounts:
         """Return each branch's facts by workflow id; branches that `parent` tells of are not read. Raises RPCError."""
         wanted = list(branches)
         told = parent.children if parent is not None else {}
-        known = {
-            one.workflow_id: Spent(total=told[one.workflow_id], own=None if one.children else told[one.workflow_id])
-            for one in wanted
-            if not one.is_open and one.status == "completed" and one.workflow_id in told
-        }
+        known: dict[str, Spent] = {}
+        for one in wanted:
+            if one.status == "completed" and (usage := told.get(one.workflow_id)) is not None:
+                known[one.workflow_id] = Spent(total=usage, own=None if one.children else usage)
         missing = [one for one in wanted if one.workflow_id not in known]
         read = await asyncio.gather(*(self.read_one(one) for one in missing))
         return known | {one.workflow_id: spent for one, spent in zip(missing, read, strict=True)}
@@ -223,8 +222,7 @@ def _branch(info: WorkflowExecutionInfo) -> Branch:
     ended = None if status == "running" else info.close_time.ToDatetime(UTC)
     template = template_of(told)
     worker = str(told.get("worker") or path) if template is None else str(template["name"])
-    model = str(told.get("model") or "")
-    item = str(told.get("item") or "")
+    model, item = (str(told.get(name) or "") for name in ("model", "item"))
     return Branch(workflow_id, info.execution.run_id, path, worker, model, status, began, ended, item=item)
 
 
