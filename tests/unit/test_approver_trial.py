@@ -10,25 +10,17 @@ from benchmarks.approver.judgement import opinion_on
 from benchmarks.approver.score import score_of
 from benchmarks.approver.stories import Story, Wish, stories
 from llm_do_temporal.client import Question
-from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from tests.support.workflow.desk_questions import request
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def answered(story: Story, wish: Wish, number: int, kind: str = "", args: dict[str, Any] | None = None) -> Question:
-    request = RequestApprovalInput(
-        invocation=f"{story.run}/main",
-        key=str(number),
-        worker=story.worker,
-        path="main",
-        tool=wish.tool,
-        args=wish.args,
-        capabilities=(),
-        summary="s",
-    )
+    asked = request(key=str(number), worker=story.worker, tool=wish.tool, args=wish.args, capabilities=(), summary="s")
     given = args or {**wish.args, **wish.changed}
     verdict = Verdict(decision=DecisionKind(kind or wish.answer), by="ada", at=NOW, door="update", args=given)
-    return Question(f"a{number}", story.run, request, NOW, verdict=verdict)
+    return Question(f"a{number}", story.run, asked, NOW, verdict=verdict)
 
 
 def test_forty_questions_of_three_runs_of_which_three_are_wrong_and_two_to_be_changed() -> None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, cast
 
 import pytest
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.cli.output import counts_json
 from llm_do_temporal.cli.terminal.attend import EVERY_SECONDS, ProgressLines, WorkLines, summary_lines
 from llm_do_temporal.cli.terminal.run_picture import totals_line
-from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import MOST_ROWS, Item, Node, RunView, counts_of, progress_of, with_counts
-from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import (
     Batch,
@@ -227,46 +218,3 @@ def test_the_picture_of_a_batch_tells_the_counts() -> None:
     view = RunView("r", status="completed", started_at=START, ended_at=START)
     view.items = {item.path: item for item in items("completed", "failed")}
     assert totals_line(view, START).startswith("completed, 1 of 2 failed · ")
-
-
-@dataclass(frozen=True)
-class Histories:
-    """A server that has these histories, by the ids of their workflows."""
-
-    told: Mapping[str, Sequence[HistoryEvent]]
-    events: Sequence[HistoryEvent] = ()
-    data_converter = pydantic_data_converter
-
-    def get_workflow_handle(self, workflow_id: str, **_: object) -> Histories:
-        """See Client."""
-        return Histories(self.told, self.told[workflow_id])
-
-    async def fetch_history_events(self, **_: object) -> AsyncIterator[HistoryEvent]:
-        """See WorkflowHandle."""
-        for event in self.events:
-            yield event
-
-
-def payloads(value: object) -> Sequence[Payload]:
-    return pydantic_data_converter.payload_converter.to_payloads([value])
-
-
-async def test_an_item_is_done_when_it_is_and_not_when_one_of_its_callees_is() -> None:
-    begun = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
-    started = begun.workflow_execution_started_event_attributes
-    started.workflow_type.name = RUN_WORKFLOW
-    started.input.payloads.extend(payloads(StartRunInput(worker="w", batch=Batch(items=(BatchItem(name="a"),)))))
-    child = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
-    child.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id = "r/main/item-1"
-    item = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
-    item.workflow_execution_started_event_attributes.workflow_type.name = "LlmDoWorker"
-    callee = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED)
-    done = callee.child_workflow_execution_completed_event_attributes
-    done.workflow_execution.workflow_id = "r/main/item-1/callee-1"
-    done.result.payloads.extend(payloads({"output": "the callee's"}))
-    end = HistoryEvent(event_id=3, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)
-    end.workflow_execution_completed_event_attributes.result.payloads.extend(payloads({"output": "its own"}))
-
-    server = cast("Any", Histories({"r": (begun, child), "r/main/item-1": (item, callee, end)}))
-    told = [event async for event in Follower(server, "r", wait=False).events() if event.type.startswith("item.")]
-    assert [(event.type, event.data["output"]) for event in told] == [("item.completed", "its own")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,8 +24,8 @@ from llm_do_temporal.client.views.run_view import Node
 from llm_do_temporal.client.views.transcripts import Transcriber
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, RECORD_AT_DESK
-from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL
-from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL, RUN_WORKFLOW
+from llm_do_temporal.messages.runs import Batch, BatchItem, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.storage.blobs import BlobStore, LocalBlobStore
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big_payloads
 from tests.support.runs.histories import marker, read_history
@@ -150,41 +151,28 @@ def test_a_signal_that_somebody_sends_to_a_run_is_no_news_of_its_entry_invocatio
     assert (news_at_desk(event) is None) is (name == DELIVER_DECISION_SIGNAL)
 
 
-class Recorded:
-    """A client of a server that has these recorded histories."""
+@dataclass(frozen=True)
+class Histories:
+    """A server that has these histories, by the ids of their workflows."""
 
+    told: Mapping[str, Sequence[HistoryEvent]]
+    events: Sequence[HistoryEvent] = ()
     data_converter = pydantic_data_converter
 
-    def __init__(self, *names: str) -> None:
-        self._told = {
-            told[0].workflow_execution_started_event_attributes.workflow_id: told for told in map(events, names)
-        }
-
-    @property
-    def run(self) -> str:
-        """The id of the run."""
-        return min(self._told, key=len)
-
-    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None = None) -> Any:
+    def get_workflow_handle(self, workflow_id: str, **_: object) -> Histories:
         """See Client."""
-        del run_id
-        return _Handle(self._told[workflow_id])
+        return Histories(self.told, self.told[workflow_id])
 
-
-class _Handle:
-    def __init__(self, told: list[HistoryEvent]) -> None:
-        self._told = told
-
-    async def fetch_history_events(self, **_more: Any) -> AsyncIterator[HistoryEvent]:
+    async def fetch_history_events(self, **_: object) -> AsyncIterator[HistoryEvent]:
         """See WorkflowHandle."""
-        for event in self._told:
+        for event in self.events:
             yield event
 
 
 async def followed(*names: str) -> tuple[Follower, list[tuple[str, str]]]:
     """A follower that has read all of it, and what it told: types and paths, in order."""
-    client = Recorded(*names)
-    follower = Follower(cast("Any", client), client.run, wait=False)
+    recorded = {told[0].workflow_execution_started_event_attributes.workflow_id: told for told in map(events, names)}
+    follower = Follower(cast("Any", Histories(recorded)), min(recorded, key=len), wait=False)
     told = sorted([event async for event in follower.events()], key=lambda event: event.order)
     return follower, [(event.type, event.path) for event in told]
 
@@ -224,6 +212,27 @@ async def test_a_batch_is_its_items_and_nothing_else() -> None:
     assert [node.path for node in follower.view.ordered] == ["main/item-1", "main/item-2"]
     assert "main" not in {path for _, path in told}
     assert told[-1] == ("run.completed", "")
+
+
+async def test_an_item_is_done_when_it_is_and_not_when_one_of_its_callees_is() -> None:
+    begun = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+    started = begun.workflow_execution_started_event_attributes
+    started.workflow_type.name = RUN_WORKFLOW
+    started.input.CopyFrom(payloads(StartRunInput(worker="w", batch=Batch(items=(BatchItem(name="a"),)))))
+    child = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
+    child.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id = "r/main/item-1"
+    item = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+    item.workflow_execution_started_event_attributes.workflow_type.name = "LlmDoWorker"
+    callee = HistoryEvent(event_id=2, event_type=EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED)
+    done = callee.child_workflow_execution_completed_event_attributes
+    done.workflow_execution.workflow_id = "r/main/item-1/callee-1"
+    done.result.CopyFrom(payloads({"output": "the callee's"}))
+    end = HistoryEvent(event_id=3, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)
+    end.workflow_execution_completed_event_attributes.result.CopyFrom(payloads({"output": "its own"}))
+
+    server = cast("Any", Histories({"r": (begun, child), "r/main/item-1": (item, callee, end)}))
+    told = [event async for event in Follower(server, "r", wait=False).events() if event.type.startswith("item.")]
+    assert [(event.type, event.data["output"]) for event in told] == [("item.completed", "its own")]
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])

@@ -17,28 +17,18 @@ from llm_do_temporal.client.question_document import (
     request_title,
     tells_more,
 )
-from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.ui.content.question_parts import LONG_CHARS, difference, parts_of, shown_parts
 from llm_do_temporal.ui.content.questions import answered, with_asked_again, with_one_less, with_one_more
 from llm_do_temporal.ui.content.renderer import visible, visible_line
+from tests.support.workflow.desk_questions import request
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def question(args: dict[str, Any], *uses: CapabilityUse, diff: str | None = None) -> Question:
-    request = RequestApprovalInput(
-        invocation="r/main",
-        key="1",
-        worker="w",
-        path="main",
-        tool="tool",
-        args=args,
-        capabilities=uses,
-        summary="s",
-        diff=diff,
-    )
-    return Question("a1", "r", request, datetime(2026, 1, 2, tzinfo=UTC))
+    return Question("a1", "r", request(tool="tool", args=args, capabilities=uses, summary="s", diff=diff), NOW)
 
 
 def shown(of: Question) -> list[tuple[str, str, str]]:
@@ -167,19 +157,10 @@ def test_a_group_has_a_title_like_its_questions() -> None:
 
 
 def asked_about(number: int, tool: str, use: CapabilityUse, decision: DecisionKind | None = None) -> Question:
-    request = RequestApprovalInput(
-        invocation="r/main",
-        key=str(number),
-        worker="w",
-        path="main",
-        tool=tool,
-        args={},
-        capabilities=(use,),
-        summary="s",
-    )
     at = NOW + timedelta(seconds=number)
     verdict = None if decision is None else Verdict(decision=decision, args={}, at=at, door="update")
-    return Question(f"a{number}", "r", request, at, verdict=verdict)
+    asked = request(key=str(number), tool=tool, args={}, capabilities=(use,), summary="s")
+    return Question(f"a{number}", "r", asked, at, verdict=verdict)
 
 
 def writing(path: str) -> CapabilityUse:

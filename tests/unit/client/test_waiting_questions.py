@@ -26,12 +26,11 @@ from llm_do_temporal.client.open_questions import (
     read_run,
 )
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_MEMO
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from llm_do_temporal.policy.values import CapabilityUse
 from tests.support.runs.list_server import KEY, ListServer
+from tests.support.workflow.desk_questions import request, write
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -76,21 +75,9 @@ class Reading(LlmDoClient):
         (value,) = await self._server.data_converter.decode(
             [info.memo.fields[PENDING_MEMO]], [list[PendingApprovalMemo]]
         )
-        return [
-            Question(
-                id=one.id,
-                run=run,
-                request=RequestApprovalInput.model_validate(
-                    {"key": one.key, "invocation": run, "worker": one.worker, "path": one.path, "tool": one.tool}
-                    | {"args": {}, "capabilities": (), "summary": one.summary}
-                ),
-                asked_at=one.asked_at,
-                votes=(),
-                verdict=None,
-                withdrawn=False,
-            )
-            for one in value
-        ]
+        names = ("key", "worker", "path", "tool", "summary")
+        requests = [request(**{name: getattr(one, name) for name in names}) for one in value]
+        return [Question(one.id, run, its, one.asked_at) for one, its in zip(value, requests, strict=True)]
 
 
 @pytest.fixture
@@ -337,40 +324,14 @@ async def test_two_readings_at_once_search_for_the_oldest_once() -> None:
 
 
 def question(run: str, number: int, path: str) -> Question:
-    request = RequestApprovalInput(
-        invocation=run,
-        key=f"main:{number}",
-        worker="boss",
-        path="main",
-        tool="write_file",
-        args={"path": path, "content": "x"},
-        capabilities=(CapabilityUse(name="sandbox.write", payload={"path": path}),),
-        summary=f"write_file {path}",
-        identity_version=IDENTITY_VERSION,
-    )
-    return Question(id=f"a{number}", run=run, request=request, asked_at=NOW + timedelta(seconds=number))
+    facts = {"worker": "boss", "summary": f"write_file {path}", "identity_version": IDENTITY_VERSION}
+    asked = write(path, "x", invocation=run, key=f"main:{number}", **facts)
+    return Question(id=f"a{number}", run=run, request=asked, asked_at=NOW + timedelta(seconds=number))
 
 
 def entry(asked: Question) -> InboxEntry:
-    request = asked.request
-    return InboxEntry(
-        run=asked.run,
-        run_worker="boss",
-        started_by="ann",
-        id=asked.id,
-        worker=request.worker,
-        path=request.path,
-        tool=request.tool,
-        summary=request.summary,
-        asked_at=asked.asked_at,
-        deadline=None,
-        votes=0,
-        quorum=1,
-        approvers=(),
-        task=f"task of {asked.run}",
-        digest=request.digest,
-        group=request.group,
-    )
+    of_run = {"run": asked.run, "run_worker": "boss", "started_by": "ann", "task": f"task of {asked.run}"}
+    return InboxEntry.of(asked.request, id=asked.id, asked_at=asked.asked_at, votes=0, **of_run)
 
 
 NOTES = [question("one", 1, "/notes/a.md"), question("two", 2, "/notes/b.md"), question("one", 3, "/notes/c.md")]
