@@ -13,8 +13,16 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from llm_do_temporal.desk.grants import answer_of_desk, answer_of_kind, check_grant, echoed, with_grant, with_use
-from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
+from llm_do_temporal.desk.grants import (
+    answer_of_desk,
+    answer_of_kind,
+    answer_of_script,
+    check_grant,
+    echoed,
+    rejected_by_script,
+    with_grant,
+    with_use,
+)
 from llm_do_temporal.desk.votes import Asked, check_change, check_who, with_vote
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.json_schema import Steps

@@ -24,7 +24,7 @@ CAPABILITIES = (
         "llm_do_temporal/policy/identity.py",
         'return _key("call", by, tool, dict(args), occurrence) if by else ""',
         'return _key("call", by, tool, dict(args)) if by else ""',
-        ("tests/unit/policy/test_reuse_keys.py",),
+        ("tests/unit/policy/test_identity.py",),
     ),
     Fault(
         "evaluations-judge-asked-in-one-order",

@@ -75,7 +75,7 @@ CORE = (
         "llm_do_temporal/workflows/tools/gate.py",
         "if answer is None or answer.decision is DecisionKind.REJECT:",
         "if answer is None:",
-        ("tests/unit/workflows/test_doubtful_calls.py",),
+        ("tests/unit/workflows/test_gate.py",),
     ),
     Fault(
         "desk-starter-agrees-to-own-call",
@@ -124,7 +124,7 @@ CORE = (
         "llm_do_temporal/workflows/invocation/conversation.py",
         "len(messages) <= len(known) or not isinstance(messages[len(known)], ModelResponse):",
         "len(messages) <= len(known):",
-        ("tests/unit/workflows/test_next_part.py", "tests/unit/workflows/test_conversation.py"),
+        ("tests/unit/workflows/test_conversation.py", "tests/unit/workflows/test_conversation.py"),
     ),
     Fault(
         "conversation-keeps-turns-of-earlier-attempt",

@@ -20,8 +20,7 @@ from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import LayerWork
 from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
 from llm_do_temporal.policy.identity import SeenFile, digest_of, real_place
-from llm_do_temporal.policy.layers.layer import NodeKind
-from llm_do_temporal.policy.layers.paths import below, parent_of
+from llm_do_temporal.policy.layers.layer import NodeKind, below, parent_of
 from llm_do_temporal.policy.layers.view import LayerView
 from llm_do_temporal.sandbox.bubblewrap import TOP
 from llm_do_temporal.sandbox.changes import check_as_shown, see_file

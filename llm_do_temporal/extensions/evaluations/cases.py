@@ -33,8 +33,7 @@ from llm_do_temporal.extensions.evaluations.policy.scores import (
 )
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
-from llm_do_temporal.policy.layers.changes import changes_of
-from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import CarriedLayer, LayerNode, NodeKind, changes_of
 from llm_do_temporal.policy.models import cut_reason
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore

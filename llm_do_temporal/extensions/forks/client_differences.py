@@ -34,9 +34,8 @@ from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, alike, file_node
+from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, alike, file_node, path_of
 from llm_do_temporal.policy.layers.patch import Hunk, file_hunks
-from llm_do_temporal.policy.layers.paths import path_of
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import blobs_of

@@ -23,7 +23,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.workshop import load_workshop
-from llm_do_temporal.desk.scripts import shown_digest
+from llm_do_temporal.desk.grants import shown_digest
 from llm_do_temporal.desk.votes import check_change
 from llm_do_temporal.errors import DecisionRefused, ModelRefusal, Refusal, UsageError, WorkerNotFound
 from llm_do_temporal.extensions.forks.client_records import (

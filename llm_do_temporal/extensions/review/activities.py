@@ -58,8 +58,7 @@ from llm_do_temporal.extensions.review.policy.steps import Rebase, for_git, reba
 from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import CommittedChanges, CommittedFile
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, path_in_tree, root_tree
-from llm_do_temporal.policy.layers.changes import LayerChange
-from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerNode, is_file
+from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer, LayerChange, LayerNode, is_file
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files, folds_names
 from llm_do_temporal.sandbox.layers.overlay import scratch_folder

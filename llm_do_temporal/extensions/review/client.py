@@ -26,11 +26,20 @@ from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Se
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind
 from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.changes import LayerChange, LayerChangeKind
-from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer, LayerNode, NodeKind, is_file
+from llm_do_temporal.policy.layers.layer import (
+    CarriedLayer,
+    Layer,
+    LayerChange,
+    LayerChangeKind,
+    LayerNode,
+    NodeKind,
+    above,
+    is_file,
+    name_of,
+    parent_of,
+)
 from llm_do_temporal.policy.layers.merge import against
 from llm_do_temporal.policy.layers.patch import Hunk, file_hunks, patch_of, text_of
-from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
 from llm_do_temporal.redaction.hidden_characters import KnownNames, shown_name
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files, folds_names, without_bases
 from llm_do_temporal.storage.blobs import BlobStore

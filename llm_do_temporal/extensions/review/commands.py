@@ -388,7 +388,7 @@ def _wanted(reviews: Iterable[Review], paths: Sequence[str]) -> list[ReviewChang
 
 def _at(review: Review, name: str) -> list[ReviewChange]:
     """Return the changes at a path, or below a folder."""
-    from llm_do_temporal.policy.layers.paths import above
+    from llm_do_temporal.policy.layers.layer import above
 
     if not name.endswith("/"):
         return [review.by_path[path] for path in review.names.meant(name)]

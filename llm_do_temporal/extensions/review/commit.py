@@ -32,19 +32,21 @@ from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind,
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.changes import changes_of
 from llm_do_temporal.policy.layers.layer import (
     FOREIGN,
     Layer,
     LayerNode,
     NodeKind,
+    above,
     alike,
+    changes_of,
     is_file,
     is_folder,
+    name_of,
+    parent_of,
     seen_node,
 )
 from llm_do_temporal.policy.layers.merge import ConflictKind, LayerConflict, against
-from llm_do_temporal.policy.layers.paths import above, name_of, parent_of
 from llm_do_temporal.policy.values import Value
 from llm_do_temporal.sandbox.changes import alone_in_all
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files, folds_names

@@ -48,10 +48,8 @@ from llm_do_temporal.extensions.review.messages import ChangeCounts, CheckResult
 from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
 from llm_do_temporal.extensions.review.policy.sections import Section
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.layers.changes import LayerChangeKind
-from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
+from llm_do_temporal.policy.layers.layer import LayerChangeKind, LayerNode, NodeKind, name_of
 from llm_do_temporal.policy.layers.patch import Hunk, line_span
-from llm_do_temporal.policy.layers.paths import name_of
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import shown_name
 

@@ -12,16 +12,125 @@ whole with each call would make a history grow with the square of the work.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Protocol, TypeGuard, cast
 
 from pydantic import Field, ModelWrapValidatorHandler, model_serializer, model_validator
 
 from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, join
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.paths import MAX_PATH_BYTES, above, checked_path
 from llm_do_temporal.policy.values import Value
+
+MAX_NAME_BYTES = 255
+"""Longest name of a file that common file systems take."""
+MAX_PATH_BYTES = 3_500
+"""Longest path: the kernel takes 4,096 bytes, and the workshop's own path stands before it."""
+MAX_LINKS = 40
+"""Most links on the way to one file; the kernel gives up after as many, too."""
+MAX_LINK_PARTS = 200
+"""Most names that the links on one way may lead through."""
+
+
+def path_of(place: Place) -> str:
+    """Return the path in a layer of a place in a worker's tree. Raises SandboxRefusal."""
+    return checked_path(join(place.mount.root, place.relative))
+
+
+def checked_path(path: str) -> str:
+    """Return the path. Raises SandboxRefusal unless a file or folder of a layer can have it."""
+    parts = path.split("/")
+    if not all(parts) or not {".", ".."}.isdisjoint(parts):
+        raise SandboxRefusal(f"'{path}' is no path of a layer: names joined by '/', and none of them '.' or '..'")
+    for part in parts:
+        check_name(part, path)
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise SandboxRefusal(f"the path '{path[:80]}…' has more than the {MAX_PATH_BYTES} bytes that a path may have")
+    return path
+
+
+def check_name(name: str, path: str) -> None:
+    """Raise SandboxRefusal unless one part of the path can be the name of a file in a layer."""
+    if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+        raise SandboxRefusal(f"the name of '{shown(path)}' is not UTF-8", next_step="Give the file another name.")
+    if "\0" in name:
+        raise SandboxRefusal("a path cannot contain a NUL character")
+    if len(name) > MAX_NAME_BYTES or len(name.encode()) > MAX_NAME_BYTES:
+        raise SandboxRefusal(f"the name '{name[:80]}…' has more than the {MAX_NAME_BYTES} bytes that a name may have")
+    if folded_name(name) == STATE_FOLDER or TEMPORARY_NAME.fullmatch(name):
+        raise SandboxRefusal(
+            f"'{path}' is a name that llm-do-temporal keeps for its own files", next_step="Choose another name."
+        )
+
+
+def shown(path: str) -> str:
+    """Return a path with bytes that are no UTF-8 as escapes, so that any message can hold it."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def above(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the nearest first, without the top."""
+    while (cut := path.rfind("/")) >= 0:
+        path = path[:cut]
+        yield path
+
+
+def parent_of(path: str) -> str:
+    """Return the folder that the path lies in; empty at the top."""
+    return path.rpartition("/")[0]
+
+
+def name_of(path: str) -> str:
+    """Return the last part of a path."""
+    return path.rpartition("/")[2]
+
+
+def below(folder: str, name: str) -> str:
+    """Return the path of `name` in `folder`; an empty folder is the top."""
+    return f"{folder}/{name}" if folder else name
+
+
+def lies_below(path: str, folder: str) -> bool:
+    """Return whether the path lies below the folder, and is not the folder itself."""
+    return not folder or path.startswith(f"{folder}/")
+
+
+def folded_name(name: str) -> str:
+    """Return the form in which names are the same file where a file system tells neither capitals nor composed
+    characters apart."""
+    return (name if name.isascii() else unicodedata.normalize("NFKC", name)).casefold()
+
+
+def clashes(paths: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of paths, sorted, that such a file system takes for one: each has at least two."""
+    groups: dict[str, set[str]] = {}
+    for path in paths:
+        # A clash of two folders is one of every file below them; the shortest paths tell it.
+        for one in (path, *above(path)):
+            groups.setdefault(folded_name(one), set()).add(one)
+    found = [tuple(sorted(group)) for group in groups.values() if len(group) > 1]
+    heads = {path for group in found for path in group}
+    return tuple(sorted(group for group in found if not any(one in heads for path in group for one in above(path))))
+
+
+def leads_out(path: str, target: str) -> bool:
+    """Return whether a link at the path leads out of the workshop, or into the product's own state, by its text.
+
+    An absolute one always does.
+    """
+    depth = path.count("/")
+    for part in PurePosixPath(target).parts:
+        if part == "/" or folded_name(part) == STATE_FOLDER:
+            return True
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return True
+    return False
+
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 NEW_FILE_MODE = 0o644
@@ -375,3 +484,83 @@ class CarriedLayer(Value):
 def carried(layer: Layer, manifest: str | None = None, manifest_layer: Layer = NO_LAYER) -> CarriedLayer:
     """Return the layer as it travels, where the blob `manifest` has `manifest_layer`, an earlier state of it."""
     return CarriedLayer(manifest=manifest, recent=layer.updates_since(manifest_layer))
+
+
+class LayerChangeKind(StrEnum):
+    """Kind of a change."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    MODE = "mode"
+    DELETED = "deleted"
+    RENAMED = "renamed"
+
+
+class LayerChange(Value):
+    """Change of one path, or of two where a file was renamed."""
+
+    kind: LayerChangeKind
+    path: str
+    now: LayerNode | None
+    base: LayerNode | None
+    """Node before the change: of a renamed file, at its old path."""
+    author: LayerAuthor
+    old_path: str | None = None
+    """Old path of a renamed file; None for others."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that the change touches: all or none of them are accepted."""
+        return (self.path,) if self.old_path is None else (self.old_path, self.path)
+
+    @property
+    def leads_out(self) -> bool:
+        """Whether the change makes a link that leads out of the workshop."""
+        return self.now is not None and self.now.kind is NodeKind.LINK and leads_out(self.path, self.now.target)
+
+
+def changes_of(layer: Layer) -> tuple[LayerChange, ...]:
+    """Return the changes in the order of their paths. A file that is gone from one path, and is with the same bytes at
+    a new one, was renamed."""
+    entries = layer.changes
+    old_paths = renames_in(entries)
+    gone = set(old_paths.values())
+    found: list[LayerChange] = []
+    for path, entry in entries.items():
+        old = old_paths.get(path)
+        if old is not None:
+            kind, base = LayerChangeKind.RENAMED, entries[old].base
+            found.append(LayerChange(kind=kind, path=path, now=entry.now, base=base, author=entry.author, old_path=old))
+        elif path not in gone:
+            kind = _kind_of(entry)
+            found.append(LayerChange(kind=kind, path=path, now=entry.now, base=entry.base, author=entry.author))
+    return tuple(found)
+
+
+def renames_in(entries: Mapping[str, LayerEntry]) -> dict[str, str]:
+    """Return the old path of every file that was renamed, by its new one."""
+    gone: defaultdict[str, list[str]] = defaultdict(list)
+    for path, entry in entries.items():
+        if entry.now is None and is_file(entry.base) and entry.base.bytes:
+            gone[entry.base.sha256].append(path)
+    found: dict[str, str] = {}
+    added = [path for path, entry in entries.items() if entry.base is None]
+    # Of several files with the same bytes, those that kept their name first.
+    for same_name in (True, False):
+        for path in added:
+            node = entries[path].now
+            if path in found or not is_file(node):
+                continue
+            fitting = (old for old in gone[node.sha256] if not same_name or name_of(old) == name_of(path))
+            if (old := next(fitting, None)) is not None:
+                gone[node.sha256].remove(old)
+                found[path] = old
+    return found
+
+
+def _kind_of(entry: LayerEntry) -> LayerChangeKind:
+    if entry.now is None:
+        return LayerChangeKind.DELETED
+    if entry.base is None:
+        return LayerChangeKind.ADDED
+    return LayerChangeKind.MODE if same_content(entry.now, entry.base) else LayerChangeKind.MODIFIED

@@ -15,14 +15,15 @@ from llm_do_temporal.policy.layers.layer import (
     LayerEntry,
     LayerNode,
     NodeKind,
+    above,
     alike,
+    clashes,
     is_folder,
     layer_of,
     misplaced_in,
     seen_kind,
     seen_node,
 )
-from llm_do_temporal.policy.layers.paths import above, clashes
 from llm_do_temporal.policy.values import Value
 
 

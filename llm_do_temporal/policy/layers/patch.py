@@ -16,8 +16,15 @@ from difflib import SequenceMatcher
 
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.changes import LayerChange, LayerChangeKind, changes_of
-from llm_do_temporal.policy.layers.layer import Layer, LayerNode, NodeKind, is_folder
+from llm_do_temporal.policy.layers.layer import (
+    Layer,
+    LayerChange,
+    LayerChangeKind,
+    LayerNode,
+    NodeKind,
+    changes_of,
+    is_folder,
+)
 from llm_do_temporal.policy.values import Value
 
 CONTEXT_LINES = 3

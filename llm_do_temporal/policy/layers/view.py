@@ -14,25 +14,23 @@ from pathlib import PurePosixPath
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.policy.layers.layer import (
+    MAX_LINK_PARTS,
+    MAX_LINKS,
     FileBase,
     Layer,
     LayerAuthor,
     LayerEntry,
     LayerNode,
     NodeKind,
+    above,
     alike,
+    below,
     check_count,
     check_node,
+    checked_path,
     folder_node,
     is_folder,
     layer_of,
-)
-from llm_do_temporal.policy.layers.paths import (
-    MAX_LINK_PARTS,
-    MAX_LINKS,
-    above,
-    below,
-    checked_path,
     lies_below,
     name_of,
     parent_of,

@@ -31,13 +31,18 @@ from llm_do_temporal.policy.layers.layer import (
     LayerNode,
     NodeKind,
     alike,
+    below,
     check_count,
+    checked_path,
     folder_node,
     is_file,
     is_folder,
+    lies_below,
     link_node,
+    name_of,
+    parent_of,
+    shown,
 )
-from llm_do_temporal.policy.layers.paths import below, checked_path, lies_below, name_of, parent_of, shown
 from llm_do_temporal.policy.layers.view import LayerDraft, LayerView
 from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder
 from llm_do_temporal.sandbox.layers.contents import KEPT_TOGETHER, BaseFiles, LayerContents

@@ -27,14 +27,17 @@ from llm_do_temporal.policy.layers.layer import (
     LayerUpdate,
     NodeKind,
     alike,
+    checked_path,
     file_node,
     folder_node,
     is_file,
     layer_of,
     link_node,
+    name_of,
+    parent_of,
+    shown,
 )
 from llm_do_temporal.policy.layers.patch import FileHunks, file_hunks
-from llm_do_temporal.policy.layers.paths import checked_path, name_of, parent_of, shown
 from llm_do_temporal.sandbox.safe_open import OpenBelow, best_way_to_open, check_regular
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
 

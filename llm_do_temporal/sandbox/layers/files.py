@@ -27,10 +27,12 @@ from llm_do_temporal.policy.layers.layer import (
     LayerNode,
     LayerUpdate,
     NodeKind,
+    above,
+    below,
+    checked_path,
     is_file,
     is_folder,
 )
-from llm_do_temporal.policy.layers.paths import above, below, checked_path
 from llm_do_temporal.policy.layers.view import LayerDraft, LayerView
 from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, WorkshopFiles, old_of
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files

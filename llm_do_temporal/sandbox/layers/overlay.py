@@ -29,8 +29,16 @@ from threading import Lock
 from typing import ClassVar
 from uuid import uuid4
 
-from llm_do_temporal.policy.layers.layer import FileBase, Layer, LayerNode, NodeKind, is_file, is_folder
-from llm_do_temporal.policy.layers.paths import above, lies_below
+from llm_do_temporal.policy.layers.layer import (
+    FileBase,
+    Layer,
+    LayerNode,
+    NodeKind,
+    above,
+    is_file,
+    is_folder,
+    lies_below,
+)
 from llm_do_temporal.policy.layers.view import LayerView
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from llm_do_temporal.errors import EffectFailed, LlmDoError, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Tree, check_size, check_writable, locate
-from llm_do_temporal.policy.layers.layer import FileBase, LayerNode, is_folder
-from llm_do_temporal.policy.layers.paths import below, shown
+from llm_do_temporal.policy.layers.layer import FileBase, LayerNode, below, is_folder, shown
 from llm_do_temporal.sandbox.changes import OldFile, Spot, WorkshopFiles
 from llm_do_temporal.sandbox.layers.command_folders import ELSEWHERE, OPAQUE, CommandFolders, marks_of
 from llm_do_temporal.sandbox.layers.contents import MAX_FILE_BYTES

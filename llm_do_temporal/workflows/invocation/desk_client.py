@@ -25,7 +25,7 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
-from llm_do_temporal.workflows.runtime.call_keys import current_call
+from llm_do_temporal.workflows.runtime.activities import current_call
 from llm_do_temporal.workflows.runtime.children import DeskLink
 from llm_do_temporal.workflows.runtime.spans import approval_span, is_generated, tell_verdict
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion

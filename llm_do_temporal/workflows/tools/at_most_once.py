@@ -40,9 +40,9 @@ from llm_do_temporal.workflows.runtime.activities import (
     HEARTBEAT_TIMEOUT,
     could_not_fetch,
     lacks_blobs,
+    marked,
     run_until_started,
 )
-from llm_do_temporal.workflows.runtime.call_keys import marked
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolQuestion
 
 Ask = Callable[[str], Awaitable[Verdict | None]]

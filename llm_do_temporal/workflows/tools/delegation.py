@@ -37,8 +37,7 @@ from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, ch
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.values import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
-from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
-from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, completed
+from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, NamedPolicy, completed, definition_digest
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer, through
 

@@ -39,7 +39,7 @@ from llm_do_temporal.policy.kinds.kind import AskedCall, may_cover
 from llm_do_temporal.policy.models import CUT, cut_words
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.redaction.hidden_characters import without_advice
-from llm_do_temporal.workflows.runtime.call_keys import CallKeys, carried_out
+from llm_do_temporal.workflows.runtime.activities import CallKeys, carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, unknown_outcome

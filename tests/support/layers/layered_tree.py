@@ -25,10 +25,11 @@ from llm_do_temporal.policy.layers.layer import (
     LayerNode,
     LayerUpdate,
     NodeKind,
+    above,
+    checked_path,
     folder_node,
     link_node,
 )
-from llm_do_temporal.policy.layers.paths import above, checked_path
 from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from tests.support.workshops.file_tree import Files

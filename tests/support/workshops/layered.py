@@ -14,12 +14,15 @@ from llm_do_temporal.policy.layers.layer import (
     LayerAuthor,
     LayerNode,
     NodeKind,
+    above,
+    checked_path,
     file_node,
     folder_node,
     layer_of,
     link_node,
+    name_of,
+    parent_of,
 )
-from llm_do_temporal.policy.layers.paths import above, checked_path, name_of, parent_of
 from llm_do_temporal.policy.layers.view import LayerDraft
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.command_folders import UpperReader

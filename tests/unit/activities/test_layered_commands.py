@@ -13,8 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.commands.grounds import LayerGrounds
 from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.layers.changes import changes_of
-from llm_do_temporal.policy.layers.layer import folder_node, link_node
+from llm_do_temporal.policy.layers.layer import changes_of, folder_node, link_node
 from tests.support.workshops.layered import seen, text_file
 from tests.support.workshops.layered_commands import HAS_OVERLAYS, LayeredCommands, layered_commands
 

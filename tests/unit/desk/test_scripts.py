@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.desk import state as desk
-from llm_do_temporal.desk.scripts import shown_digest
+from llm_do_temporal.desk.grants import shown_digest
 from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, ScriptedAnswer, Verdict
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.values import LIMIT, REPEAT, CapabilityUse

@@ -22,15 +22,19 @@ from llm_do_temporal.policy.layers.layer import (
     NodeKind,
     alike,
     carried,
+    checked_path,
+    clashes,
     folder_node,
     layer_of,
+    leads_out,
     link_node,
     node_of,
+    path_of,
     same_content,
     seen_kind,
     seen_node,
+    shown,
 )
-from llm_do_temporal.policy.layers.paths import checked_path, clashes, leads_out, path_of, shown
 from llm_do_temporal.policy.layers.view import LayerView
 from tests.support.workshops.layered import EDITOR, FilesInMind, PlayedDraft, laid_over, text_file
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from pydantic_ai.exceptions import (
     ContentFilterError,
@@ -11,8 +13,12 @@ from pydantic_ai.exceptions import (
     UsageLimitExceeded,
     UserError,
 )
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RequestUsage
+from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TerminatedError, TimeoutType
 from temporalio.exceptions import TimeoutError as LateError
+from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from llm_do_temporal.errors import (
     BudgetExceeded,
@@ -24,7 +30,9 @@ from llm_do_temporal.errors import (
     SandboxRefusal,
 )
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.workflows.runtime.failures import as_failure, explain, explain_agent, spent_before
+from llm_do_temporal.workflows.runtime.spans import COST, TOKENS, count_turn, is_generated, worker_label
 from tests.support.workflow.activity_failures import activity_failed
 
 TIMED_OUT = LateError("late", type=TimeoutType.HEARTBEAT, last_heartbeat_details=[])
@@ -118,3 +126,41 @@ def test_a_child_that_cannot_say_has_spent_nothing_we_know_of(cause: Exception |
     error = RunFailed("ended")
     error.__cause__ = cause
     assert spent_before(error) == Usage()
+
+
+MOST = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ("workers/main.worker", "main"),
+        ("pkg:main", "main"),
+        ("workers/generated-ones/main.worker", "main"),
+        # A model calls what it makes as it likes, and makes as many as it likes.
+        ("workers/generated/main.worker", "workers/generated"),
+    ],
+)
+def test_only_names_that_people_gave_are_labels(source: str, label: str) -> None:
+    worker = PinnedWorker(name="main", source=source, sha256="0", instructions="")
+    assert worker_label(worker.name, generated=is_generated(worker)) == label
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [((7, 2, Decimal("0.5")), (7, 2, 0.5)), ((-1, 2**70, Decimal(-1)), (0, MOST, 0)), ((1, 1, None), (1, 1, None))],
+)
+def test_a_turn_is_counted_as_far_as_it_can_be(
+    said: tuple[int, int, Decimal | None], counted: tuple[int, int, float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = MetricBuffer(100)
+    runtime = Runtime(telemetry=TelemetryConfig(metrics=told))
+    monkeypatch.setattr(workflow, "metric_meter", lambda: runtime.metric_meter)
+    usage = RequestUsage(input_tokens=said[0], output_tokens=said[1], cost=said[2])
+    count_turn(ModelResponse(parts=[], usage=usage), worker="main", model="openai:m")
+    found = [(one.metric.name, one.attributes.get("direction"), one.value) for one in told.retrieve_updates()]
+    tokens = [(TOKENS, "input", counted[0]), (TOKENS, "output", counted[1])]
+    assert [one for one in found if one[0] in (TOKENS, COST)] == [
+        *tokens,
+        *([] if counted[2] is None else [(COST, None, counted[2])]),
+    ]

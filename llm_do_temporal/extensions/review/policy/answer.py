@@ -29,8 +29,8 @@ from llm_do_temporal.policy.layers.layer import (
     is_file,
     is_folder,
     layer_of,
+    lies_below,
 )
-from llm_do_temporal.policy.layers.paths import lies_below
 from llm_do_temporal.policy.values import Value
 
 ALL = "/"

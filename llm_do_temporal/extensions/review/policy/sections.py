@@ -14,18 +14,20 @@ from enum import StrEnum
 
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.files.protection import RESERVED_FOLDERS, Protection, folded
-from llm_do_temporal.policy.layers.changes import LayerChange, changes_of, renames_in
 from llm_do_temporal.policy.layers.layer import (
     Digest,
     Layer,
+    LayerChange,
     LayerEntry,
     LayerNode,
+    above,
+    changes_of,
     check_node,
     is_file,
     is_folder,
     layer_of,
+    renames_in,
 )
-from llm_do_temporal.policy.layers.paths import above
 from llm_do_temporal.policy.values import Value, words
 
 

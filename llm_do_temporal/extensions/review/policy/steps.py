@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from llm_do_temporal.policy.layers.changes import changes_of
 from llm_do_temporal.policy.layers.layer import (
     FOREIGN,
     FileBase,
     Layer,
     LayerEntry,
     LayerNode,
+    above,
     alike,
+    changes_of,
     folder_node,
     is_file,
     is_folder,
@@ -25,7 +26,6 @@ from llm_do_temporal.policy.layers.layer import (
     seen_kind,
 )
 from llm_do_temporal.policy.layers.merge import ConflictKind, LayerConflict, against
-from llm_do_temporal.policy.layers.paths import above
 from llm_do_temporal.policy.values import Value
 
 

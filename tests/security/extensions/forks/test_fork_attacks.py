@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.models.conversations import key_of_conversation, key_of_offer
 from llm_do_temporal.desk import state as desk
-from llm_do_temporal.desk.scripts import shown_digest
+from llm_do_temporal.desk.grants import shown_digest
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource
 from llm_do_temporal.messages.approvals import DeskState, RequestApprovalInput, ScriptedAnswer

@@ -29,8 +29,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from llm_do_temporal.policy.layers.changes import LayerChangeKind
-from llm_do_temporal.policy.layers.layer import LayerAuthor, LayerEntry, LayerNode, file_node, layer_of
+from llm_do_temporal.policy.layers.layer import LayerAuthor, LayerChangeKind, LayerEntry, LayerNode, file_node, layer_of
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.storage.blobs import BlobStore
 

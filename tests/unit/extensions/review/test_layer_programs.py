@@ -12,8 +12,7 @@ import pytest
 from llm_do_temporal.extensions.review.commit import LayerCommit
 from llm_do_temporal.extensions.review.policy.sections import Section, accepted, joined
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.layers.changes import changes_of
-from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.layer import Layer, changes_of
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.sandbox.layers.overlay import overlay_problem

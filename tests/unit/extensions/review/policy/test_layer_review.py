@@ -18,8 +18,7 @@ from llm_do_temporal.extensions.review.policy.sections import (
 )
 from llm_do_temporal.extensions.review.policy.steps import steps_of
 from llm_do_temporal.policy.files.protection import Protection
-from llm_do_temporal.policy.layers.changes import changes_of
-from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, folder_node, link_node
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, changes_of, folder_node, link_node
 from tests.support.workshops.layered import EDITOR, FilesInMind, PlayedDraft, laid_over, text_file
 
 Work = Callable[[PlayedDraft], None]
