@@ -10,22 +10,25 @@ from typing import Literal
 
 from cyclopts import App, Group, Parameter
 
-from llm_do_temporal.cli.command_help import START, epilogue, usage_line
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
-from llm_do_temporal.cli.commands.definitions.check import check
-from llm_do_temporal.cli.commands.definitions.schema import schema
-from llm_do_temporal.cli.commands.models import models
-from llm_do_temporal.cli.commands.policy.grants import grants, revoke
-from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
-from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
+from llm_do_temporal.cli.commands.grants import grants, revoke
+from llm_do_temporal.cli.commands.runs import cancel, list_runs, result, show, watch
+from llm_do_temporal.cli.commands.serve import dev, migrate_check, ui, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
-from llm_do_temporal.cli.commands.ui import ui
-from llm_do_temporal.cli.commands.watch import result, watch
-from llm_do_temporal.cli.commands.workshop import init
+from llm_do_temporal.cli.commands.workshop import check, init, models, schema
 from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extension import Command, CommandGroup, answers
+
+_START = f"""\
+Begin here:
+  {PROGRAM} init my-shop && cd my-shop
+  {PROGRAM} start notes "buy bread"  # asks before it writes
+  {PROGRAM} approvals                # what waits, from any terminal
+  {PROGRAM} dev                      # a server that stays, with a page
+"""
+"""Examples below the list of commands."""
 
 app = App(
     name=PROGRAM,
@@ -33,7 +36,7 @@ app = App(
     version=lambda: version(PROGRAM),
     default_parameter=Parameter(negative=(), show_default=False),
     help_format="plaintext",
-    help_epilogue=START,
+    help_epilogue=_START,
     group_commands=Group("Flags", sort_key=len(CommandGroup) + 1),
     usage=f"Usage: {PROGRAM} COMMAND …    ({PROGRAM} COMMAND --help tells more)",
 )
@@ -51,6 +54,16 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     if shell == "zsh":
         # The script only defines what completes us, for a file of zsh's own folders.
         print(f"compdef _cyclopts_{PROGRAM} {PROGRAM}")
+
+
+def usage_line(command: Command) -> str:
+    """Return the usage line of a command."""
+    return f"Usage: {PROGRAM} {command.name} {command.usage}"
+
+
+def epilogue(command: Command) -> str:
+    """Return the examples of a command as they stand below its flags; empty without any."""
+    return "\n".join(["Examples:", *(f"  {PROGRAM} {one}" for one in command.examples)]) if command.examples else ""
 
 
 _RUNS, _DECISIONS, _WORKSHOP, _SERVICES, _CARE = CommandGroup

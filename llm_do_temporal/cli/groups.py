@@ -1,22 +1,27 @@
-"""Groups of similar questions as tables for people: what is the same in all, and a line for each with what differs."""
+"""Groups of similar questions as tables for people, and decisions about several questions at once.
+
+A table has what is the same in all, and a line for each with what differs. Those to be decided are shown whole,
+confirmed, and told about one by one.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from llm_do_temporal.cli.output import print_json
+from llm_do_temporal.cli.options import Location, Several
+from llm_do_temporal.cli.output import WAITING, print_json
+from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import TASK_CHARS, ago, format_table, locked_line, width_of
+from llm_do_temporal.cli.terminal.prompts import read_line
 from llm_do_temporal.cli.text import say, value_line, visible_line
-from llm_do_temporal.errors import UsageError
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from llm_do_temporal.cli.options import Location
-    from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.decisions import Fate, QuestionOutcome, counted, with_asked_again
+from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup, read_group, read_groups, read_run
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.policy.run_filter import RunFilter
 
 SHOWN_ROWS = 10
 """Questions of each group in a list of groups, unless somebody wants more."""
@@ -28,9 +33,6 @@ _CELL_CHARS = 100
 
 async def list_groups(location: Location, run: str | None, *, limit: int | None, as_json: bool) -> int:
     """Print what waits, in groups, the one with the oldest question first; of each group at most `limit` lines."""
-    from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.open_questions import read_groups, read_run
-
     async with opened(location, "reading") as session:
         client = session.client
         found = await read_groups(client) if run is None else await read_run(client, run)
@@ -57,8 +59,6 @@ async def nothing_waits_lines(client: LlmDoClient, run: str | None, location: Lo
 
     They say, too, whether runs go on that may still ask.
     """
-    from llm_do_temporal.policy.run_filter import RunFilter
-
     nothing = "nothing waits for approval"
     if run is None:
         goes_on = bool(await client.runs(RunFilter(state="open"), limit=1))
@@ -152,12 +152,6 @@ def group_json(group: QuestionGroup) -> dict[str, Any]:
     }
 
 
-def check_unnamed_run(run: str | None) -> None:
-    """Raise UsageError for a run beside a group, which is of all runs."""
-    if run is not None:
-        raise UsageError(f"--group is about all runs; leave '{run}' out, or use --all for all that it asks")
-
-
 def _table(group: QuestionGroup, limit: int | None) -> tuple[list[str], list[list[str]]]:
     entries, is_alone = group.entries[:limit], len(group.entries) == 1
     columns = {"RUN": [entry.run for entry in entries], "ID": [entry.id for entry in entries]}
@@ -178,6 +172,70 @@ def _questions(count: int) -> str:
     return f"{count:,} {'question' if count == 1 else 'questions'}"
 
 
-def all_lines(groups: Iterable[QuestionGroup], width: int | None) -> list[str]:
-    """Return the lines of all groups, one after the other."""
-    return [line for group in groups for line in (*group_lines(group, width), "")]
+_WORDS = {
+    Fate.TAKEN: "taken",
+    Fate.AGREED: "waiting for others",
+    Fate.SENT: "sent, no worker service has answered yet",
+    Fate.LATE: "late, somebody was faster",
+    Fate.CHANGED: "changed meanwhile",
+    Fate.GONE: "gone, nobody needs an answer any more",
+    Fate.REFUSED: "refused",
+    Fate.UNKNOWN: "unknown, the connection was lost",
+    Fate.AGAIN: "not carried out and asked again",
+}
+
+
+async def decide_several(location: Location, run: str | None, several: Several, decision: Decision) -> int:
+    """Decide all questions of a run, or of a group; return the exit code.
+
+    0: each was taken, or is on its way; WAITING: each was taken, and calls are asked about again."""
+    if several.all and several.group is not None:
+        raise UsageError("--all is about one run and --group about all; give one of them")
+    if several.group is not None and run is not None:
+        raise UsageError(f"--group is about all runs; leave '{run}' out, or use --all for all that it asks")
+    if several.group is None and run is None:
+        raise UsageError("--all is about one run; name it: RUN --all")
+    async with opened(location, "decision") as session:
+        if several.group is None:
+            found = (await read_run(session.client, run or "")).groups
+        else:
+            group = await read_group(session.client, several.group)
+            found = [] if group is None else [group]
+        groups = [group for group in found if all(entry.view is None for entry in group.entries)]
+        views = {view.noun: view for group in found for entry in group.entries if (view := entry.view) is not None}
+        for view in views.values():
+            say(f"{view.noun}s are answered one by one: {location.command(view.command(run or ''))}")
+        questions = [question for group in groups for question in group.frozen()]
+        if not questions:
+            say("nothing of it waits for approval")
+            return 0
+        say("\n".join(line for one in groups for line in (*group_lines(one, width_of(sys.stderr)), "")))
+        these = "this one" if len(questions) == 1 else f"these {len(questions):,}"
+        verb = "reject" if decision.decision is DecisionKind.REJECT else "approve"
+        if not several.yes and not await _is_meant(f"{verb} {these}"):
+            say("nothing was decided")
+            return 1
+        outcomes = await with_asked_again(session.client, await session.client.decide_many(questions, decision))
+    if several.as_json:
+        print_json([outcome.as_json() for outcome in outcomes], pretty=True)
+    say("\n".join(outcome_lines(outcomes)))
+    if any(not outcome.fate.counts for outcome in outcomes):
+        return DecisionRefused.exit_code
+    return WAITING if any(outcome.fate is Fate.AGAIN for outcome in outcomes) else 0
+
+
+def outcome_lines(outcomes: Sequence[QuestionOutcome]) -> list[str]:
+    """Return what became of the questions: counts, and a line for each that was not simply taken or sent."""
+    counts = ", ".join(f"{count:,} {_WORDS[fate]}" for fate, count in counted(outcomes).items())
+    told = [one for one in outcomes if one.words]
+    rows = [(one.question.run, one.question.id, one.fate.value, visible_line(one.words, 300)) for one in told]
+    table = format_table(("RUN", "ID", "OUTCOME", ""), rows, None) if rows else []
+    return [f"{len(outcomes):,} decided: {counts}", *(f"  {line}" for line in table)]
+
+
+async def _is_meant(what: str) -> bool:
+    """Whether the person at the terminal agrees. Raises UsageError where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"nobody can be asked here whether to {what}; nothing was decided", next_step="Add --yes.")
+    typed = await read_line(f"{what}? [y/N] ")
+    return (typed or "").strip().lower() in ("y", "yes")

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.connections import Connection
 
 OutputFormat = Literal["text", "json", "jsonl"]
-Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
+_ON_STDOUT = "What goes to stdout: the result (default), one JSON object, or events as JSON lines."
+Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"], help=_ON_STDOUT)]
 Timeout = Annotated[float | None, Parameter(name="--timeout")]
+StayTimeout = Annotated[float | None, Parameter(name="--timeout", help="Seconds to stay at most; the run goes on.")]
+Run = Annotated[str, Parameter(help="Id of the run.")]
+Json = Annotated[bool, Parameter(name="--json")]
+"""Flag of the commands that print JSON instead of text."""
+JsonList = Annotated[bool, Parameter(name="--json", help="Print a JSON list.")]
+JsonObject = Annotated[bool, Parameter(name="--json", help="Print a JSON object.")]
 _WHERE = Group("Where", sort_key=10)
 FEWEST_DIGITS = 32
 """Shortest beginning of a digest that may stand for the whole of it."""
@@ -98,8 +105,7 @@ class Location:
         return f"{PROGRAM} {words}{self.as_flags()}"
 
 
-Json = Annotated[bool, Parameter(name="--json")]
-"""Flag of the commands that print JSON instead of text."""
+HERE = Location()
 
 
 @Parameter(name="*")

@@ -35,7 +35,7 @@ FRONT = (
     ),
     Fault(
         "cli-takes-half-written-file",
-        "llm_do_temporal/cli/saved_files.py",
+        "llm_do_temporal/cli/files.py",
         "if now != self._known and now == before and whole:",
         "if now != self._known and whole:",
         ("tests/unit/cli/test_saved_files.py",),

@@ -14,8 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from cyclopts import App
 from cyclopts.argument import Argument
 
-from llm_do_temporal.cli.app import COMMANDS, app
-from llm_do_temporal.cli.command_help import usage_line
+from llm_do_temporal.cli.app import COMMANDS, app, usage_line
 from llm_do_temporal.cli.options import Location
 from scripts.pages.docstrings import first_paragraph
 

@@ -13,7 +13,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.cli.commands.approvals import approvals, approve
-from llm_do_temporal.cli.commands.policy.grants import grants, revoke
+from llm_do_temporal.cli.commands.grants import grants, revoke
 from llm_do_temporal.cli.commands.runs import show
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.client.views.run_view import RunView

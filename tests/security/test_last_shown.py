@@ -38,8 +38,7 @@ async def meant(pending: list[Any], approval: str | None = None, digest: str | N
         return pending
 
     client: Any = SimpleNamespace(approvals=approvals)
-    named = deciding._Named("r1", approval, digest)  # pyright: ignore[reportPrivateUsage]
-    return await deciding._meant(client, Location(), "r1", named)  # pyright: ignore[reportPrivateUsage]
+    return await deciding._meant(client, Location(), "r1", approval, digest)  # pyright: ignore[reportPrivateUsage]
 
 
 def shown(*pending: Any, run: str = "r1") -> None:

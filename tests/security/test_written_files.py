@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.cli.written_files import check_place, write_whole
+from llm_do_temporal.cli.files import check_place, write_whole
 from llm_do_temporal.client.traces import TraceFile, make_trace_folder
 from llm_do_temporal.definitions.starter import WORKER, make_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError

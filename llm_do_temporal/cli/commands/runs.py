@@ -1,4 +1,4 @@
-"""`list`, `show` and `cancel`: looking at runs, and stopping one."""
+"""`list`, `show`, `watch`, `result` and `cancel`: looking at runs, staying with one, and stopping one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Json, Location, check_limit
+from llm_do_temporal.cli.options import (
+    HERE,
+    JsonList,
+    JsonObject,
+    Location,
+    Output,
+    OutputFormat,
+    Run,
+    StayTimeout,
+    Timeout,
+    check_limit,
+    check_timeout,
+)
+from llm_do_temporal.cli.terminal.recorder import NOTHING, Recording
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
@@ -37,8 +50,8 @@ async def list_runs(
     evaluations: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 50,
     cost: Annotated[bool, Parameter(negative="")] = False,
-    as_json: Json = False,
-    location: Location = Location(),  # noqa: B008 - frozen
+    as_json: JsonList = False,
+    location: Location = HERE,
 ) -> int:
     """List runs, the open ones first, then those that ended last.
 
@@ -68,8 +81,6 @@ async def list_runs(
         How many at most.
     cost
         With what each has cost so far, for which the end of each history is read.
-    as_json
-        Print a JSON list.
     """
     from llm_do_temporal.client.views.run_list import read_filter
 
@@ -154,7 +165,7 @@ def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None)
 
     `spent` has the usage of the runs; None: there is no column for it.
     """
-    from llm_do_temporal.cli.reports.costs import price
+    from llm_do_temporal.cli.reports.show import price
     from llm_do_temporal.cli.tables import TASK_CHARS, ago, rough
 
     columns = {
@@ -194,28 +205,16 @@ def _view(location: Location, name: str) -> dict[str, str]:
     return views[name].given
 
 
-async def show(
-    run: str,
-    /,
-    *,
-    cost: bool = False,
-    as_json: Json = False,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
+async def show(run: Run, /, *, cost: bool = False, as_json: JsonObject = False, location: Location = HERE) -> int:
     """Show a run: its task, tree, result, files and cost, and every approval with who, when and what.
 
     Parameters
     ----------
-    run
-        Id of the run.
     cost
         Show what every invocation and every model has cost instead.
-    as_json
-        Print a JSON object.
     """
     from llm_do_temporal.cli.output import print_json
-    from llm_do_temporal.cli.reports.costs import cost_lines
-    from llm_do_temporal.cli.reports.show import print_record, read_record, record_json
+    from llm_do_temporal.cli.reports.show import cost_lines, print_record, read_record, record_json
     from llm_do_temporal.cli.session import opened
 
     async with opened(location, "reading") as session:
@@ -230,19 +229,8 @@ async def show(
     return 0
 
 
-async def cancel(
-    run: str,
-    /,
-    *,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """Ask a run, and everything below it, to stop.
-
-    Parameters
-    ----------
-    run
-        Id of the run.
-    """
+async def cancel(run: Run, /, *, location: Location = HERE) -> int:
+    """Ask a run, and everything below it, to stop."""
     from llm_do_temporal.cli.session import opened
 
     async with opened(location, "decision") as session:
@@ -281,3 +269,53 @@ def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[st
         **part_json(run.part),
         **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }
+
+
+async def watch(
+    run: Run,
+    /,
+    *,
+    output: Output = "text",
+    timeout: StayTimeout = None,
+    from_seq: Annotated[int | None, Parameter(name="--from-seq")] = None,
+    recording: Recording = NOTHING,
+    location: Location = HERE,
+) -> int:
+    """Show a run until it ends: live on a terminal, else until it needs a person.
+
+    Parameters
+    ----------
+    from_seq
+        With -o jsonl: the first event to print, by its `seq`. Events have the same numbers on every reading.
+    """
+    check_timeout(timeout)
+    check_from_seq(from_seq, output)
+    recording.check()
+    from llm_do_temporal.cli.terminal.attend import AttendOptions, attend, choose_stay
+
+    options = AttendOptions(choose_stay(output, recording), output, timeout, recording, from_seq or 1)
+    return await attend(location, run, options)
+
+
+async def result(run: Run, /, *, output: Output = "text", timeout: Timeout = None, location: Location = HERE) -> int:
+    """Wait for the end of a run, whoever it waits for, and print the result.
+
+    Parameters
+    ----------
+    timeout
+        Seconds to wait at most; the run goes on.
+    """
+    check_timeout(timeout)
+    from llm_do_temporal.cli.terminal.attend import AttendOptions, attend
+
+    return await attend(location, run, AttendOptions("until_end", output, timeout))
+
+
+def check_from_seq(number: int | None, output: OutputFormat) -> None:
+    """Raise UsageError for a number that no event can have, or where no event is printed."""
+    if number is None:
+        return
+    if output != "jsonl":
+        raise UsageError("--from-seq says nothing without -o jsonl")
+    if number < 1:
+        raise UsageError(f"--from-seq {number} is not a number above zero")

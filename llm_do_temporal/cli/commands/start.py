@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.batch import NO_BATCH, BatchFlags
-from llm_do_temporal.cli.options import Location, Output, OutputFormat, Timeout, check_timeout, read_json
+from llm_do_temporal.cli.options import HERE, Location, Output, OutputFormat, StayTimeout, check_timeout, read_json
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recording, record_so_far
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import LlmDoError, UsageError
@@ -155,9 +155,9 @@ async def start(
     id: Annotated[str | None, Parameter(name="--id")] = None,  # noqa: A002 - the name of the option
     detach: bool = False,
     output: Output = "text",
-    timeout: Timeout = None,
+    timeout: StayTimeout = None,
     recording: Recording = NOTHING,
-    location: Location = Location(),  # noqa: B008 - frozen
+    location: Location = HERE,
 ) -> int:
     """Start a run and stay with it: live on a terminal, else until it ends or needs a person.
 
@@ -179,10 +179,6 @@ async def start(
         Id of the run.
     detach
         Print the id and leave at once.
-    output
-        What goes to stdout: the result (default), one JSON object, or events as JSON lines.
-    timeout
-        Seconds to stay at most; the run goes on.
     """
     try:
         typed = TypedStart(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Json, Location
+from llm_do_temporal.cli.options import HERE, JsonList, Location
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import print_table
 from llm_do_temporal.cli.text import say
@@ -18,7 +18,7 @@ def create_token(
     *,
     person: Annotated[bool, Parameter(negative="")] = False,
     scopes: str = "start,read",
-    location: Location = Location(),  # noqa: B008 - frozen
+    location: Location = HERE,
 ) -> int:
     """Make a token, and print it once: nothing can show it again.
 
@@ -41,18 +41,8 @@ def create_token(
     return 0
 
 
-def list_tokens(
-    *,
-    as_json: Json = False,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """List who may use the doors for programs, HTTP and MCP, and what for. Tokens themselves are not kept.
-
-    Parameters
-    ----------
-    as_json
-        Print a JSON list.
-    """
+def list_tokens(*, as_json: JsonList = False, location: Location = HERE) -> int:
+    """List who may use the doors for programs, HTTP and MCP, and what for. Tokens themselves are not kept."""
     from llm_do_temporal.doors.principal import TokenFile
 
     known = TokenFile.of_workshop(location.find_workshop()).records()
@@ -69,12 +59,7 @@ def list_tokens(
     return 0
 
 
-def revoke_token(
-    name: str,
-    /,
-    *,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
+def revoke_token(name: str, /, *, location: Location = HERE) -> int:
     """Take a token back: it opens nothing from this moment on.
 
     Parameters

@@ -19,8 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from llm_do_temporal.cli.decisions import outcome_lines
-from llm_do_temporal.cli.groups import group_lines
+from llm_do_temporal.cli.groups import group_lines, outcome_lines
 from llm_do_temporal.cli.tables import kind_lines
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Interrupt, Prompter, forget_typed

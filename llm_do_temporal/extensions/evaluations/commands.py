@@ -37,7 +37,7 @@ class Reports:
 
     def check(self) -> None:
         """Raise UsageError for files that cannot be written."""
-        from llm_do_temporal.cli.written_files import check_place
+        from llm_do_temporal.cli.files import check_place
 
         for given, option in ((self.junit, "--junit"), (self.markdown, "--markdown")):
             if given is not None:
@@ -45,9 +45,9 @@ class Reports:
 
     def write(self, record: ExperimentRecord) -> None:
         """Write the files, and print the experiment. Raises UsageError."""
+        from llm_do_temporal.cli.files import write_whole
         from llm_do_temporal.cli.output import print_json
         from llm_do_temporal.cli.tables import width_of
-        from llm_do_temporal.cli.written_files import write_whole
         from llm_do_temporal.extensions.evaluations.report import (
             experiment_json,
             experiment_lines,
@@ -354,9 +354,9 @@ async def export_experiment(
         Write to this file instead of stdout; a file that is there is replaced. `inspect view` wants one that ends with
         .json.
     """
+    from llm_do_temporal.cli.files import check_place, form_of, write_whole
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.text import printed_table
-    from llm_do_temporal.cli.written_files import check_place, form_of, write_whole
     from llm_do_temporal.extensions.evaluations.client import read_experiment, read_pair
 
     form: Format = form_of(output, output_format, _FORMS, "json")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.files import check_place, form_of, write_whole
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import printed_table, say
-from llm_do_temporal.cli.written_files import check_place, form_of, write_whole
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.extension import installed
 from llm_do_temporal.redaction.configured_keys import remove_keys

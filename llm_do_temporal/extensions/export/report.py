@@ -20,8 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.cli.reports.costs import cost_lines, price
-from llm_do_temporal.cli.reports.show import record_json
+from llm_do_temporal.cli.reports.show import cost_lines, price, record_json
 from llm_do_temporal.cli.terminal.run_picture import dollars, item_lines, totals_line
 from llm_do_temporal.cli.text import visible_block, visible_line, visible_source
 from llm_do_temporal.client.client import LlmDoClient

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, by_itself, prepare_start, read_params
+from llm_do_temporal.cli.files import SavedFiles, until_saved
 from llm_do_temporal.cli.options import Json, Location, Output, OutputFormat, Timeout, check_timeout
-from llm_do_temporal.cli.saved_files import SavedFiles, until_saved
 from llm_do_temporal.cli.text import name_line, say, visible_line
 from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from llm_do_temporal.cli.output import cost_json, dump_json, usage_json
-from llm_do_temporal.cli.reports.costs import price
+from llm_do_temporal.cli.reports.show import price
 from llm_do_temporal.cli.tables import clock, width_of
 from llm_do_temporal.cli.terminal.question import wrapped
 from llm_do_temporal.cli.text import name_line, visible_line, visible_source

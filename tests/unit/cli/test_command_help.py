@@ -8,8 +8,7 @@ import shlex
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.app import COMMANDS, app
-from llm_do_temporal.cli.command_help import epilogue, usage_line
+from llm_do_temporal.cli.app import COMMANDS, app, epilogue, usage_line
 from llm_do_temporal.extension import Command, CommandGroup
 
 EXAMPLES = [(name, example) for name, command in COMMANDS.items() for example in command.examples]

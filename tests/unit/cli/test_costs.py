@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from llm_do_temporal.cli.reports.costs import cost_lines
+from llm_do_temporal.cli.reports.show import cost_lines
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.budget import Usage
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli import decisions, session
+from llm_do_temporal.cli import groups, session
 from llm_do_temporal.cli.commands.approvals import approvals, approve, reject
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.options import Several
@@ -74,7 +74,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
         yield SimpleNamespace(client=client)
 
     monkeypatch.setattr(session, "opened", opened)
-    monkeypatch.setattr(decisions, "opened", opened)
+    monkeypatch.setattr(groups, "opened", opened)
     return client
 
 
@@ -90,7 +90,7 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Typist:
             assert prompt.endswith("[y/N] ")
             return text
 
-        monkeypatch.setattr("llm_do_temporal.cli.terminal.prompts.read_line", read_line)
+        monkeypatch.setattr(groups, "read_line", read_line)
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
         monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals, approve
-from llm_do_temporal.cli.commands.policy.grants import grants
+from llm_do_temporal.cli.commands.grants import grants
 from llm_do_temporal.cli.terminal.ask import ask_for_grant
 from llm_do_temporal.cli.terminal.prompts import Interrupt, Prompter
 from llm_do_temporal.client import OfferedKind, Question, offered_kinds

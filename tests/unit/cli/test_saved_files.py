@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.cli import saved_files
-from llm_do_temporal.cli.saved_files import SavedFiles
+from llm_do_temporal.cli import files
+from llm_do_temporal.cli.files import SavedFiles
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let looks follow each other at once."""
-    monkeypatch.setattr(saved_files, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(files, "LOOK_SECONDS", 0)
 
 
 async def turns() -> None:

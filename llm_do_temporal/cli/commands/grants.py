@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Json, Location
+from llm_do_temporal.cli.options import HERE, JsonList, Location, Run
 from llm_do_temporal.cli.text import say, value_line
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
@@ -18,22 +18,8 @@ if TYPE_CHECKING:
     from llm_do_temporal.policy.kinds.kind import KindGrant
 
 
-async def grants(
-    run: str,
-    /,
-    *,
-    as_json: Json = False,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """List the remembered decisions and granted kinds of a run.
-
-    Parameters
-    ----------
-    run
-        Id of the run.
-    as_json
-        Print a JSON list.
-    """
+async def grants(run: Run, /, *, as_json: JsonList = False, location: Location = HERE) -> int:
+    """List the remembered decisions and granted kinds of a run."""
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import print_table
@@ -50,19 +36,11 @@ async def grants(
     return 0
 
 
-async def revoke(
-    run: str,
-    grant: Annotated[str, Parameter(name="ID")],
-    /,
-    *,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
+async def revoke(run: Run, grant: Annotated[str, Parameter(name="ID")], /, *, location: Location = HERE) -> int:
     """Take back a remembered decision or a granted kind: the calls that it covered are asked about again.
 
     Parameters
     ----------
-    run
-        Id of the run.
     grant
         Id of the approval that it came from, like a3; `grants` lists them.
     """
@@ -99,7 +77,7 @@ async def show_kinds(location: Location, run: str | None, approval: str | None, 
 
 
 async def chosen_grant(
-    client: LlmDoClient, run: str, approval: str, *, kind: int, times: int | None, time: str | None
+    client: LlmDoClient, run: str, approval: str, kind: int, times: int | None, time: str | None
 ) -> KindGrant:
     """Return the grant of the kind with this number. Raises UsageError where there is none, or its bounds are none."""
     from pydantic import ValidationError
@@ -122,14 +100,6 @@ async def chosen_grant(
         first = error.errors()[0]
         option = "--times" if first["loc"][:1] == ("times",) else "--for"
         raise UsageError(f"{option}: {first['msg'].removeprefix('Value error, ')}") from error
-
-
-def check_kind_options(kind: int | None, times: int | None, time: str | None, *, remember: bool) -> None:
-    """Raise UsageError where the options of `approve` about a kind do not go together."""
-    if kind is None and (times is not None or time is not None):
-        raise UsageError("--times and --for are about a kind of calls; name it with --kind")
-    if kind is not None and remember:
-        raise UsageError("--remember is for identical calls, --kind for calls that are alike; take one of them")
 
 
 def grants_table(found: list[Grant]) -> tuple[list[str], list[list[str]]]:

@@ -1,1 +1,0 @@
-"""Commands about files of definitions: their mistakes, and their schemas."""

@@ -1,1 +1,0 @@
-"""Commands about what needs no person: grants of a run."""
