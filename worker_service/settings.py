@@ -23,7 +23,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import ResourceBasedTunerConfig, WorkerDeploymentConfig
 from yaml import YAMLError
 
-from llm_do_temporal.activities.models.batched_turns import BatchTimes
+from llm_do_temporal.activities.models.batches import BatchTimes
 from llm_do_temporal.environment import PREFIX, check_spelling
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extension import service_settings

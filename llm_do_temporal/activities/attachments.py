@@ -85,7 +85,18 @@ class AttachmentActivities:
                         next_step="Attach fewer or smaller files.",
                     )
                 readers.append((file, reader, real))
-            return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
+            attachments: list[Attachment] = []
+            left = asked.max_total_bytes
+            for file, reader, real in readers:
+                try:
+                    attachment = copy_into(self._blobs, reader, path=file.path, max_bytes=left)
+                except BlobTooLarge as error:
+                    raise AttachmentRefusal(f"'{file.path}' grew while it was copied; attach it again") from error
+                # The file may have changed since it was measured; what counts is what was stored.
+                _check_bytes(file, attachment.bytes)
+                left -= attachment.bytes
+                attachments.append(attachment.model_copy(update={"place": real}))
+            return SnapshotResult(attachments=tuple(attachments))
 
     @activity.defn(name=FIND_FILES.name)
     def find_files(self, asked: FindFilesInput) -> FoundFiles:
@@ -97,6 +108,23 @@ class AttachmentActivities:
         missing = [file for file, size in zip(asked.files, sizes, strict=True) if size is None and asked.near]
         near = {file.path: meant for file in missing if (meant := _meant(files, file)) is not None}
         return FoundFiles(bytes=sizes, seen=seen, near=near)
+
+    @activity.defn(name=READ_INPUTS.name)
+    def read_inputs(self, asked: ReadInputsInput) -> ReadInputs:
+        """Copy the files into the blob store, and return them as attachments and items.
+
+        Fails with AttachmentRefusal for a file that may not or cannot be attached, and with UsageError for items that
+        a run cannot have. A file of an item that cannot be attached fails that item alone.
+        """
+
+        def keep(file: BinaryIO, name: str, most: int) -> Attachment:
+            try:
+                return copy_into(self._blobs, file, path=name, max_bytes=most)
+            except BlobTooLarge as error:
+                raise AttachmentRefusal(f"'{name}' grew while it was copied; begin the run again") from error
+
+        with user_errors():
+            return InputReader(self._workshop, asked, keep).read()
 
     def _open(
         self, files: FileOpener, file: AttachedFile, tree: Tree, opened: ExitStack
@@ -127,20 +155,6 @@ class AttachmentActivities:
             if given.is_relative_to(folder):
                 return locate_in_workshop(tree, str(given.relative_to(folder)))
         return None
-
-    def _copy(self, readers: list[tuple[AttachedFile, BinaryIO, str]], max_total_bytes: int) -> tuple[Attachment, ...]:
-        attachments: list[Attachment] = []
-        left = max_total_bytes
-        for file, reader, real in readers:
-            try:
-                attachment = copy_into(self._blobs, reader, path=file.path, max_bytes=left)
-            except BlobTooLarge as error:
-                raise AttachmentRefusal(f"'{file.path}' grew while it was copied; attach it again") from error
-            # The file may have changed since it was measured; what counts is what was stored.
-            _check_bytes(file, attachment.bytes)
-            left -= attachment.bytes
-            attachments.append(attachment.model_copy(update={"place": real}))
-        return tuple(attachments)
 
 
 def _meant(files: FileOpener, file: AttachedFile) -> str | None:
@@ -185,27 +199,3 @@ def _check_bytes(file: AttachedFile, size: int) -> None:
     if size == 0:
         raise AttachmentRefusal(f"'{file.path}' is empty; attach a file with content")
     check_size(_place(file), size)
-
-
-class InputActivities:
-    """Inputs of runs from the files of one workshop."""
-
-    def __init__(self, workshop: Path, blobs: BlobStore) -> None:
-        self._workshop = workshop
-        self._blobs = blobs
-
-    @activity.defn(name=READ_INPUTS.name)
-    def read_inputs(self, asked: ReadInputsInput) -> ReadInputs:
-        """Copy the files into the blob store, and return them as attachments and items.
-
-        Fails with AttachmentRefusal for a file that may not or cannot be attached, and with UsageError for items that
-        a run cannot have. A file of an item that cannot be attached fails that item alone.
-        """
-        with user_errors():
-            return InputReader(self._workshop, asked, self._kept).read()
-
-    def _kept(self, file: BinaryIO, name: str, most: int) -> Attachment:
-        try:
-            return copy_into(self._blobs, file, path=name, max_bytes=most)
-        except BlobTooLarge as error:
-            raise AttachmentRefusal(f"'{name}' grew while it was copied; begin the run again") from error

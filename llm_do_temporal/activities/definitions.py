@@ -25,7 +25,6 @@ from llm_do_temporal.messages.activities import (
 )
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree, root_tree
 from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.queues import Queues
@@ -120,7 +119,10 @@ class DefinitionActivities:
         """Return the entry worker, and the settings of the run."""
         items = () if start.batch is None else start.batch.items
         for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
-            self._check_attached(attachment)
+            # A run started by hand may claim another size.
+            size = self._blobs.size(attachment.sha256)
+            if size != attachment.bytes:
+                raise AttachmentRefusal(f"'{attachment.path}' is said to have {attachment.bytes} bytes, but has {size}")
         worker, template = load_started(Registry(workshop, load_toolsets=True), workshop.root, start)
         for extension in installed():
             extension.check_start(start, workshop)
@@ -145,12 +147,6 @@ class DefinitionActivities:
             queues=self._queues,
         )
         return settings, root_tree(workshop.config.sandbox)
-
-    def _check_attached(self, attachment: Attachment) -> None:
-        """Check claimed attachments against the blob store: a run started by hand may claim another size."""
-        size = self._blobs.size(attachment.sha256)
-        if size != attachment.bytes:
-            raise AttachmentRefusal(f"'{attachment.path}' is said to have {attachment.bytes} bytes, but has {size}")
 
     @activity.defn(name=LOAD_WORKER.name)
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:

@@ -28,9 +28,9 @@ from pydantic_ai.usage import RunUsage
 from temporalio import activity
 from temporalio.client import Client
 
-from llm_do_temporal.activities.external_answers import LEFT_OUT
-from llm_do_temporal.activities.external_failures import (
+from llm_do_temporal.activities.external_answers import (
     CONNECT_SECONDS,
+    LEFT_OUT,
     ServerNote,
     bounded,
     logged,
@@ -197,8 +197,15 @@ class ExternalActivities:
     async def _capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
         with user_errors(), working_for(asked.caller, self._client) as caller:
             async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
-                said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
-                return ExternalCapabilities(capabilities=said)
+                judge: Any = cast("Any", toolset).get_capabilities
+                said: Any = judge(asked.tool, asked.args, context, asked.toolset.options)
+                said = await said if asyncio.iscoroutine(said) else said
+                names = [*cast("Any", said or ())] if isinstance(said, list | tuple | set | frozenset | None) else None
+                if names is None or not all(isinstance(name, str) and name for name in names):
+                    raise EffectFailed(
+                        f"'{asked.toolset.name}' did not say what a call of '{asked.tool}' uses: not a list of names"
+                    )
+                return ExternalCapabilities(capabilities=tuple(sorted(names)))
 
     @activity.defn(name=CALL_EXTERNAL_TOOL.name)
     def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
@@ -413,18 +420,6 @@ def _usable(definition: ToolDefinition) -> tuple[dict[str, Any], list[str], str 
         return schema, [], "its arguments are not an object"
     usable, left, wrong = usable_schema(schema)
     return usable, left, None if wrong is None else f"its schema is not valid: {wrong[:200]}"
-
-
-async def _saying(judge: Any, asked: CallExternalToolInput, context: RunContext[Any]) -> tuple[str, ...]:
-    said: Any = judge(asked.tool, asked.args, context, asked.toolset.options)
-    if asyncio.iscoroutine(said):
-        said = await said
-    names = list(cast("Any", said or ())) if isinstance(said, list | tuple | set | frozenset | None) else None
-    if names is None or not all(isinstance(name, str) and name for name in names):
-        raise EffectFailed(
-            f"'{asked.toolset.name}' did not say what a call of '{asked.tool}' uses: not a list of names"
-        )
-    return tuple(sorted(names))
 
 
 async def _called(

@@ -46,11 +46,12 @@ from llm_do_temporal.activities.external_answers import (
     LEFT_OUT,
     MOST_MESSAGE_BYTES,
     Prose,
+    ServerNote,
     cut_answer,
+    logged,
     read_message,
     readable_result,
 )
-from llm_do_temporal.activities.external_failures import ServerNote, logged
 
 _MOVED = (HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT)
 """Statuses that ask for the same request at another address."""

@@ -56,7 +56,7 @@ class FileActivities:
     def read_file(self, asked: ReadFileInput) -> FileText:
         """The file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         with user_errors():
-            return self._texts(self._files(asked.layer)).read(asked)
+            return TextFiles(self._workshop, self._files(asked.layer)).read(asked)
 
     @activity.defn(name=WRITE_FILE.name)
     def write_file(self, asked: WriteFileInput) -> FileChange:
@@ -65,14 +65,13 @@ class FileActivities:
         Writing what is there already changes nothing and returns an empty diff.
         """
         with user_errors():
-            files = self._files(asked.layer)
-            return _with_update(self._texts(files).write(asked), files)
+            return self._changed(asked)
 
     @activity.defn(name=PREVIEW_WRITE.name)
     def preview_write(self, asked: WriteFileInput) -> FileChange:
         """Return the change that `write_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
-            return self._texts(self._files(asked.layer)).preview_write(asked)
+            return TextFiles(self._workshop, self._files(asked.layer)).change(asked, apply=False)
 
     @activity.defn(name=EDIT_FILE.name)
     def edit_file(self, asked: EditFileInput) -> FileChange:
@@ -83,15 +82,13 @@ class FileActivities:
         where `old_text` does not occur), and returns an empty diff. A layer is as it was before the first one.
         """
         with user_errors():
-            files = self._files(asked.layer)
-            retried = asked.layer is None and activity.info().attempt > 1
-            return _with_update(self._texts(files).edit(asked, retried=retried), files)
+            return self._changed(asked, retried=asked.layer is None and activity.info().attempt > 1)
 
     @activity.defn(name=PREVIEW_EDIT.name)
     def preview_edit(self, asked: EditFileInput) -> FileChange:
         """Return the change that `edit_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
-            return self._texts(self._files(asked.layer)).preview_edit(asked)
+            return TextFiles(self._workshop, self._files(asked.layer)).change(asked, apply=False)
 
     @activity.defn(name=LIST_FILES.name)
     def list_files(self, asked: ListFilesInput) -> FileListing:
@@ -102,12 +99,10 @@ class FileActivities:
     def _files(self, layer: LayerWork | None) -> SandboxFiles:
         return files_of(self._workshop, layer, self._contents, self._open_below)
 
-    def _texts(self, files: SandboxFiles) -> TextFiles:
-        return TextFiles(self._workshop, files)
-
-
-def _with_update(change: FileChange, files: SandboxFiles) -> FileChange:
-    return change.model_copy(update={"layer": update_of(files)})
+    def _changed(self, asked: WriteFileInput | EditFileInput, *, retried: bool = False) -> FileChange:
+        files = self._files(asked.layer)
+        change = TextFiles(self._workshop, files).change(asked, apply=True, retried=retried)
+        return change.model_copy(update={"layer": update_of(files)})
 
 
 MAX_TOLD = 50

@@ -26,7 +26,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.activities import NOTIFY, RECORD_AT_DESK, DeskRecord, Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget, check_target
 from llm_do_temporal.redaction.configured_keys import know_variable
-from llm_do_temporal.redaction.inert_text import AS_IT_IS, inert_value, plain, slack_text
+from llm_do_temporal.redaction.hidden_characters import AS_IT_IS, inert_value, plain, slack_text
 
 
 def slack_message(told: Notification) -> dict[str, Any]:

@@ -139,7 +139,14 @@ def key_ring(environment: Mapping[str, str] = os.environ) -> KeyRing:
     whose name is nearly one of ours.
     """
     check_spelling(environment)
-    required = _is_required(environment.get(ENCRYPTION_VARIABLE, "").strip())
+    value = environment.get(ENCRYPTION_VARIABLE, "").strip()
+    if value not in ("", "required"):
+        # What stands there may be a key.
+        raise UsageError(
+            f"{ENCRYPTION_VARIABLE} can be 'required' or empty, and is something else",
+            next_step=f"Keys belong into {KEYS_VARIABLE}.",
+        )
+    required = value == "required"
     given, file = environment.get(KEYS_VARIABLE, ""), environment.get(KEY_FILE_VARIABLE, "")
     if given.strip() and file:
         raise UsageError(f"{KEYS_VARIABLE} and {KEY_FILE_VARIABLE} are both set; keep one of them")
@@ -154,16 +161,6 @@ def key_ring(environment: Mapping[str, str] = os.environ) -> KeyRing:
             next_step=f"Set one of the two. {_MAKE_ONE}",
         )
     return NO_KEYS
-
-
-def _is_required(value: str) -> bool:
-    if value not in ("", "required"):
-        # What stands there may be a key.
-        raise UsageError(
-            f"{ENCRYPTION_VARIABLE} can be 'required' or empty, and is something else",
-            next_step=f"Keys belong into {KEYS_VARIABLE}.",
-        )
-    return value == "required"
 
 
 def read_keys(text: str, source: str) -> tuple[Key, ...]:

@@ -230,20 +230,15 @@ def _flaw(data: bytes, order: dict[str, Any]) -> bytes:
         return f"it is damaged: {stated - count} of {stated} pages are missing".encode()
     for number, page in enumerate(reader.pages[: order["pages"]], 1):
         try:
-            _decode_contents(page)
+            for part in _parts(page["/Contents"]) if "/Contents" in page else ():
+                if not isinstance(part, StreamObject):
+                    raise Refused("contents")
+                part.get_data()
         except MemoryError:
             raise
         except Exception:
             return f"it is damaged: page {number} of {count} cannot be read".encode()
     return b""
-
-
-def _decode_contents(page: DictionaryObject) -> None:
-    """Decode all that draws a page. Raises whatever the parser raises, and Refused for a part that is not there."""
-    for part in _parts(page["/Contents"]) if "/Contents" in page else ():
-        if not isinstance(part, StreamObject):
-            raise Refused("contents")
-        part.get_data()
 
 
 def _parts(contents: Any) -> list[Any]:

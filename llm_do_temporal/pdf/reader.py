@@ -180,7 +180,9 @@ def _made(data: bytes, order: Order) -> bytes:
     """Return the result that a child wrote for the file."""
     leash = _leash.get() or Leash()
     with _turn(leash), _memory() as given, _memory() as result:
-        _fill(given, data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(given, view) :]
         state = _carried_out(order, given, result, leash)
         if state is None:  # the helper is gone, or about to be
             _helper.wait_for_end()
@@ -243,12 +245,6 @@ def _memory() -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _fill(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 class _Helper:

@@ -187,7 +187,10 @@ def isolated(seen: SeenFolders, protection: Protection, *, cwd: str, network: bo
                 overlaid=judged,
             )
             if mount is not None and not (readonly and mount.is_unchanged):
-                plan = _over_layer(plan, folder, mount, judged=judged)
+                # Through a layer, hidden folders that are seen there are left; where `judged`, all mounted upon it.
+                hidden = [one for one in plan.hidden if mount.shows_base(one.removeprefix(folder.inside).lstrip("/"))]
+                binds = plan.binds if judged else []
+                plan = MountPlan(binds=binds, hidden=hidden, held_back=[one for one in plan.held_back if one in hidden])
                 options += mount.overlay.options(folder.descriptor, folder.inside, readonly=readonly)
                 descriptors += [folder.descriptor] if mount.overlay.takes_base else []
             options += _mounted(folder, plan, None if mount is None else mount.names)
@@ -247,14 +250,6 @@ def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
             if workshop.is_relative_to(real) and not (shown in _SYSTEM_FOLDERS and Path(shown).is_symlink()):
                 at = str(Path(shown) / workshop.relative_to(real))
                 yield from ("--tmpfs", at, "--remount-ro", at)
-
-
-def _over_layer(plan: MountPlan, folder: IsolatedFolder, mount: LayerMount, *, judged: bool) -> MountPlan:
-    """Return what is left of the plan of a folder that is seen through a layer: hidden folders that are seen there,
-    and where it is `judged`, all that is mounted upon it."""
-    hidden = [one for one in plan.hidden if mount.shows_base(one.removeprefix(folder.inside).lstrip("/"))]
-    binds = plan.binds if judged else []
-    return MountPlan(binds=binds, hidden=hidden, held_back=[one for one in plan.held_back if one in hidden])
 
 
 def _mounted(folder: IsolatedFolder, plan: MountPlan, names: Sequence[str] | None = None) -> Iterator[str]:

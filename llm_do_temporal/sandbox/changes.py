@@ -162,19 +162,15 @@ def alone_in_all(folders: Iterable[os.stat_result], workshop: Path) -> Generator
             # In one order, or two callers could wait for each other.
             # Few files for any number of folders: two that share one wait for each other now and then.
             for name in sorted({f"{(one.st_dev * 31 + one.st_ino) % _LOCKS:02x}" for one in folders}):
-                lock = _open_lock(name, workshop)
+                # An open file, own to every caller, by which changes in the folders of this name exclude each other.
+                locks = workshop / STATE_FOLDER / "locks"
+                locks.parent.mkdir(mode=0o700, exist_ok=True)
+                locks.mkdir(mode=0o700, exist_ok=True)
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                lock = os.open(locks / name, flags, 0o600)
                 held.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _open_lock(name: str, workshop: Path) -> int:
-    """Return the open file, own to every caller, by which changes in the folders of this name exclude each other."""
-    locks = workshop / STATE_FOLDER / "locks"
-    locks.parent.mkdir(mode=0o700, exist_ok=True)
-    locks.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(locks / name, flags, 0o600)
 
 
 def replace_file(folder: int, name: str, data: bytes, mode: int | None) -> None:

@@ -7,9 +7,7 @@ suffix, read-only. All of it may be done twice: reading is harmless, and writing
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
@@ -32,8 +30,6 @@ from llm_do_temporal.sandbox.changes import (
 
 MAX_READ_BYTES = 10_000_000
 """Size of the largest file that is read as text where its mount sets no `max_file_bytes`."""
-Compute = Callable[[Place, OldFile | None], str]
-"""Returns the new text of the file, from the file as it is (None: there is none). Raises where that makes no sense."""
 
 
 class TextFiles:
@@ -48,29 +44,22 @@ class TextFiles:
         """Return the file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
         check_readable(place)
-        _check_range(asked)
+        if asked.offset < 0:
+            raise EffectFailed(f"offset is {asked.offset}; it counts characters from 0 on")
+        if asked.max_chars < 1:
+            raise EffectFailed(f"max_chars is {asked.max_chars}; it must be 1 or more")
         with self._files.found(place) as (file, in_workshop):
             if asked.expected is not None:
                 check_as_shown(asked.expected, see_open(file, place.path, in_workshop))
-            text = _decode(_read_limited(file, place), place)
+            size = file.seek(0, 2)
+            _check_read_size(place, size)
+            file.seek(0)
+            data = file.read(_read_limit(place) + 1)
+            _check_read_size(place, len(data))
+            text = _wide_text(data)
+            text = _decode_utf8(data, place) if text is None else text
         end = asked.offset + min(asked.max_chars, MAX_READ_CHARS)
         return FileText(content=text[asked.offset : end], truncated=end < len(text), total_chars=len(text))
-
-    def write(self, asked: WriteFileInput) -> FileChange:
-        """Put `content` into the file, whole or not at all."""
-        return self._change(asked, _whole(asked), apply=True)
-
-    def preview_write(self, asked: WriteFileInput) -> FileChange:
-        """Return what `write` would do, or raise its error. Changes nothing."""
-        return self._change(asked, _whole(asked), apply=False)
-
-    def edit(self, asked: EditFileInput, *, retried: bool) -> FileChange:
-        """Put `new_text` in the place of `old_text`; `retried` says that an earlier attempt may have done so."""
-        return self._change(asked, _edited(asked, retried=retried), apply=True)
-
-    def preview_edit(self, asked: EditFileInput) -> FileChange:
-        """Return what `edit` would do, or raise its error. Changes nothing."""
-        return self._change(asked, _edited(asked, retried=False), apply=False)
 
     def keep(self, asked: WriteFileInput | EditFileInput) -> None:
         """Write the file once more as it is: a layer has it then, whatever becomes of the file below."""
@@ -80,21 +69,38 @@ class TextFiles:
             if old is not None:
                 spot.replace(old.data, old)
 
-    def _change(self, asked: WriteFileInput | EditFileInput, compute: Compute, *, apply: bool) -> FileChange:
+    def change(self, asked: WriteFileInput | EditFileInput, *, apply: bool, retried: bool = False) -> FileChange:
+        """Return the change of a file, whole or not at all; only with `apply` it is made.
+
+        It is not made where the file is changed so already. `retried` says that an earlier attempt may have edited it.
+        """
         place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
         check_writable(place)
         # A size that is known beforehand is judged before any folder is made.
         if isinstance(asked, WriteFileInput):
             check_size(place, len(_encode(asked.content, place)))
         create = apply and isinstance(asked, WriteFileInput)
-        check = None if asked.definitions else self._unprotected(place)
+
+        def check(in_workshop: str) -> None:
+            # A file that defines is refused: the call was not judged as writing one.
+            if not asked.definitions:
+                check_defines_nothing(place, in_workshop, protection_of(self._workshop))
+
         with self._files.spot(place, apply=apply, create=create, check=check) as spot:
-            return _changed(place, spot, compute, asked.expected, apply=apply)
-
-    def _unprotected(self, place: Place) -> Callable[[str], None]:
-        """Return a check that raises SandboxRefusal for a file that defines: the call was not judged as writing one."""
-
-        return lambda in_workshop: check_defines_nothing(place, in_workshop, protection_of(self._workshop))
+            old = spot.old(_read_limit(place))
+            if apply and old is not None and _is_as_agreed(asked.expected, spot, old):
+                seen = seen_old(place, spot.in_workshop, old, old.data)
+                return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
+            new = asked.content if isinstance(asked, WriteFileInput) else _edited(asked, place, old, retried=retried)
+            data = _encode(new, place)
+            check_size(place, len(data))
+            check_not_write_protected(place, old)
+            seen = seen_old(place, spot.in_workshop, old, data)
+            if apply and (old is None or old.data != data):
+                check_as_shown(asked.expected, seen)
+                spot.replace(data, old)
+            diff = diff_of(place.path, old, new)
+            return FileChange(path=place.path, bytes=len(data), created=old is None, diff=diff, seen=seen)
 
 
 def check_defines_nothing(place: Place, in_workshop: str, protection: Protection) -> None:
@@ -105,25 +111,6 @@ def check_defines_nothing(place: Place, in_workshop: str, protection: Protection
             "sandbox.write.definitions",
             next_step="Write to another file. Workers are made with worker_create, where that is enabled.",
         )
-
-
-def _changed(place: Place, spot: Spot, compute: Compute, expected: SeenFile | None, *, apply: bool) -> FileChange:
-    """Compute the change, and with `apply` make it, if the file is still as `expected` or changed so already."""
-    old = spot.old(_read_limit(place))
-    if apply and old is not None and _is_as_agreed(expected, spot, old):
-        seen = seen_old(place, spot.in_workshop, old, old.data)
-        return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
-    new = compute(place, old)
-    data = _encode(new, place)
-    check_size(place, len(data))
-    check_not_write_protected(place, old)
-    seen = seen_old(place, spot.in_workshop, old, data)
-    if apply and (old is None or old.data != data):
-        check_as_shown(expected, seen)
-        spot.replace(data, old)
-    return FileChange(
-        path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new), seen=seen
-    )
 
 
 def check_not_write_protected(place: Place, old: OldFile | None) -> None:
@@ -140,25 +127,14 @@ def _is_as_agreed(expected: SeenFile | None, spot: Spot, old: OldFile) -> bool:
     return expected.after == old.sha256 and expected.place in (None, spot.in_workshop)
 
 
-def _whole(asked: WriteFileInput) -> Compute:
-    return lambda _place, _old: asked.content
-
-
-def _edited(asked: EditFileInput, *, retried: bool) -> Compute:
-    def compute(place: Place, old: OldFile | None) -> str:
-        if old is None:
-            raise EffectFailed(f"'{place.path}' does not exist", next_step="Create it with write_file.")
-        _check_read_size(place, old.size)
-        text = _decode_utf8(old.data, place)
-        if retried and is_replaced(text, asked.old_text, asked.new_text):
-            return text
-        return _replaced(asked, text)
-
-    return compute
-
-
-def _replaced(asked: EditFileInput, text: str) -> str:
+def _edited(asked: EditFileInput, place: Place, old: OldFile | None, *, retried: bool) -> str:
     """Return the edited text. Raises EffectFailed if `old_text` names no one place, or nothing changes."""
+    if old is None:
+        raise EffectFailed(f"'{place.path}' does not exist", next_step="Create it with write_file.")
+    _check_read_size(place, old.size)
+    text = _decode_utf8(old.data, place)
+    if retried and is_replaced(text, asked.old_text, asked.new_text):
+        return text
     if not asked.old_text:
         raise EffectFailed(
             f"old_text is empty; it must be the text in '{asked.path}' to replace",
@@ -185,25 +161,9 @@ def _replaced(asked: EditFileInput, text: str) -> str:
     return new
 
 
-def _check_range(asked: ReadFileInput) -> None:
-    if asked.offset < 0:
-        raise EffectFailed(f"offset is {asked.offset}; it counts characters from 0 on")
-    if asked.max_chars < 1:
-        raise EffectFailed(f"max_chars is {asked.max_chars}; it must be 1 or more")
-
-
 def _read_limit(place: Place) -> int:
     limit = place.mount.max_file_bytes
     return MAX_READ_BYTES if limit is None else limit
-
-
-def _read_limited(file: BinaryIO, place: Place) -> bytes:
-    size = file.seek(0, 2)
-    _check_read_size(place, size)
-    file.seek(0)
-    data = file.read(_read_limit(place) + 1)
-    _check_read_size(place, len(data))
-    return data
 
 
 def _check_read_size(place: Place, size: int) -> None:
@@ -213,12 +173,6 @@ def _check_read_size(place: Place, size: int) -> None:
             f"'{place.path}' is larger than the {MAX_READ_BYTES} bytes that are read as text",
             next_step="Attach the file to a worker, or set max_file_bytes in the sandbox to allow more.",
         )
-
-
-def _decode(data: bytes, place: Place) -> str:
-    """Return a text to be read, without the byte order mark of UTF-16 and UTF-32. Raises EffectFailed."""
-    text = _wide_text(data)
-    return _decode_utf8(data, place) if text is None else text
 
 
 def _wide_text(data: bytes) -> str | None:

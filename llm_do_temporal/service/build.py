@@ -31,20 +31,24 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
-from llm_do_temporal.activities.attachments import AttachmentActivities, InputActivities
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.attachments import AttachmentActivities
+from llm_do_temporal.activities.commands import ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities, RunNote, no_note
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities, LayerActivities
-from llm_do_temporal.activities.models.batched_turns import BatchTimes
-from llm_do_temporal.activities.models.conversations import ConversationActivities
+from llm_do_temporal.activities.models.batches import BatchTimes
+from llm_do_temporal.activities.models.conversations import Conversations
 from llm_do_temporal.activities.models.turns import TurnStore
 from llm_do_temporal.activities.notifications import notify, record_at_desk
 from llm_do_temporal.activities.python_tools import PythonToolActivities
-from llm_do_temporal.activities.runtime.blocks import blocks_of, keep_activities
 from llm_do_temporal.activities.runtime.failures import stand_in
-from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, SpanInterceptor
+from llm_do_temporal.activities.runtime.interceptors import (
+    HeartbeatInterceptor,
+    SpanInterceptor,
+    blocks_of,
+    keep_activities,
+)
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
@@ -206,7 +210,7 @@ def build_worker(
         workshop, blobs, search_attributes=search_attributes, queues=queues, note=chosen.note, loaders=loaders
     )
     files = file_activities(host, definitions)
-    by_role = activities_by_role(ConversationActivities(turns.conversations), files, has_files="files" in chosen.only)
+    by_role = activities_by_role(turns.conversations, files, has_files="files" in chosen.only)
     blocks = blocks_of(client)
     interceptors: list[Interceptor] = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client, blocks)]
     interceptors += added(lambda one: one.interceptors(host))
@@ -254,7 +258,7 @@ def _workflows() -> list[type]:
 
 
 def activities_by_role(
-    conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
+    conversations: Conversations, files: list[Callable[..., Any]], *, has_files: bool
 ) -> dict[Role, list[Callable[..., Any]]]:
     """Return the activities that each role of a process registers, without those that Pydantic AI registers itself.
 
@@ -298,7 +302,7 @@ def file_activities(host: ServiceHost, definitions: DefinitionActivities) -> lis
         shell.run_command,
         attachments.snapshot_attachments,
         attachments.find_files,
-        InputActivities(workshop, blobs).read_inputs,
+        attachments.read_inputs,
         delegation.draft_worker,
         delegation.save_worker,
         delegation.load_template,

@@ -272,7 +272,14 @@ class LocalBlobStore:
         _make_folder(self._folder)
         temporary = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
         try:
-            sha256, size = _write_synced(temporary, chunks, sealer)
+            sealed = SealedChunks(chunks, sealer)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                for piece in sealed:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            sha256, size = sealed.passed
             path = self._path(sha256)
             path.parent.mkdir(exist_ok=True, mode=0o700)
             with self._locked(fcntl.LOCK_SH):
@@ -304,17 +311,6 @@ def _make_folder(folder: Path) -> None:
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(exist_ok=True, mode=0o700)
-
-
-def _write_synced(path: Path, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
-    sealed = SealedChunks(chunks, sealer)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        for piece in sealed:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    return sealed.passed
 
 
 def _sync_folder(path: Path) -> None:

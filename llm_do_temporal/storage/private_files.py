@@ -48,12 +48,6 @@ def close_to_others(workshop: Path) -> None:
         make_private(folder)
 
 
-def check_owned(folder: Path) -> None:
-    """Raise UsageError where a link, or a folder of another account, is in the place of ours; none there is fine."""
-    if os.path.lexists(folder):
-        _own_folder(folder)
-
-
 def check_database(folder: Path) -> None:
     """Raise UsageError where the server would write its database through a link."""
     for name in _DATABASE:
@@ -71,7 +65,8 @@ def mend_modes(folder: Path) -> None:
 def faults(folder: Path) -> list[str]:
     """Return the faults in the modes of the folder and its content; empty: there are none, or there is no folder."""
     try:
-        check_owned(folder)
+        if os.path.lexists(folder):
+            _own_folder(folder)
     except UsageError as error:
         return [error.message]
     open_to_others = [path for path, _ in _reachable(folder)] if folder.exists() else []

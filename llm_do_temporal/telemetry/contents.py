@@ -127,25 +127,21 @@ def output_message(response: JsonObject, *, binary: bool) -> JsonObject:
     return {"role": "assistant", "parts": shown, "finish_reason": response.get("finish_reason")}
 
 
-def scrubbed(value: Any, *, binary: bool) -> Any:
+def scrubbed(value: Any, *, binary: bool, levels: int = _DEEPEST) -> Any:
     """The value with every file in it reduced to its type, size and digest, unless `binary` keeps the bytes.
 
-    What is more than 100 levels deep is left out.
+    What is more than `levels` levels deep is left out.
     """
-    return _scrubbed(value, _DEEPEST, binary=binary)
-
-
-def _scrubbed(value: Any, levels: int, *, binary: bool) -> Any:
     if not isinstance(value, (list, dict)):
         return value
     if not levels:
         return _TOO_DEEP
     if isinstance(value, list):
-        return [_scrubbed(item, levels - 1, binary=binary) for item in cast("list[Any]", value)]
+        return [scrubbed(item, binary=binary, levels=levels - 1) for item in cast("list[Any]", value)]
     given = cast("JsonObject", value)
     if given.get("kind") == "binary" and isinstance(given.get("data"), str):
         return _file(given, binary=binary)
-    return {key: _scrubbed(item, levels - 1, binary=binary) for key, item in given.items()}
+    return {key: scrubbed(item, binary=binary, levels=levels - 1) for key, item in given.items()}
 
 
 def as_text(value: Any) -> str:
@@ -169,8 +165,7 @@ def _answered(part: JsonObject, *, binary: bool) -> JsonObject:
         return {"type": "reasoning", "content": part.get("content")}
     if kind == "text":
         return {"type": "text", "content": part.get("content")}
-    content = scrubbed(part.get("content"), binary=binary)
-    return {"type": str(kind), "content": content}
+    return {"type": str(kind), "content": scrubbed(part.get("content"), binary=binary)}
 
 
 def arguments_of(part: JsonObject) -> Any:

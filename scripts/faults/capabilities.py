@@ -117,7 +117,7 @@ CAPABILITIES = (
     ),
     Fault(
         "provider-batches-send-unwanted-requests",
-        "llm_do_temporal/activities/models/provider_batches.py",
+        "llm_do_temporal/activities/models/batches.py",
         "            if not stays:\n",
         "            if stays is None:\n",
         ("tests/unit/activities/test_shared_batches.py",),

@@ -33,7 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.activities.models.openai_requests import in_order
+from llm_do_temporal.activities.models.builder import in_order
 from tests.support.dialects.answers import Ask, Failure, Json, Think, asks, says, signed
 from tests.support.dialects.one_turn import ROOM, ask_turns
 from tests.support.dialects.server import ADAPTERS, Providers

@@ -22,9 +22,9 @@ import pytest
 from rich.console import Console
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities import external, external_answers, external_failures
+from llm_do_temporal.activities import external, external_answers
 from llm_do_temporal.activities.external import ExternalActivities, storable
-from llm_do_temporal.activities.external_failures import ServerNote
+from llm_do_temporal.activities.external_answers import ServerNote
 from llm_do_temporal.activities.external_servers import client_of_server
 from llm_do_temporal.cli.reports.show import read_record, record_json, render_record
 from llm_do_temporal.client.views.follower import Follower
@@ -664,7 +664,7 @@ async def test_a_program_that_does_not_serve_is_told_with_its_end(place: Place) 
 async def test_a_server_that_does_not_answer_is_told_with_the_time(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (external, external_failures):
+    for module in (external, external_answers):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 0.2)
     found = await told(place, {"silent": {"command": ["sleep", "600"]}})
     assert "its server did not answer within 0.2 s" in found["silent"]

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.activities.models.batched_turns import BatchTimes
+from llm_do_temporal.activities.models.batches import BatchTimes
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.views.pending_work import WAITS, Trouble, note_troubles, read_tail
 from llm_do_temporal.errors import ModelRefusal, RunFailed

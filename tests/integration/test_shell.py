@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from llm_do_temporal.activities.commands.grounds import LayerGrounds
+from llm_do_temporal.activities.commands import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable, RunCancelled
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted

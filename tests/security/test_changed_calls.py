@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import ToolFailed
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.commands import ShellActivities
 from llm_do_temporal.messages.activities import PREVIEW_COMMAND, ActivityRef, ShellInput
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.external_failures import bounded, logged, logged_error, server_stderr
+from llm_do_temporal.activities.external_answers import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS, MAX_LOGGED_CHARS
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, tool_results

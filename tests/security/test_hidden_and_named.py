@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.cli.text import visible_block, visible_line
-from llm_do_temporal.redaction.inert_text import inert
+from llm_do_temporal.redaction.hidden_characters import inert
 from llm_do_temporal.ui.content.forms import editable_json
 from llm_do_temporal.ui.content.renderer import visible
 

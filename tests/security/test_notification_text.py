@@ -16,7 +16,7 @@ from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.messages.activities import Notification, NotifyInput
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
-from llm_do_temporal.redaction.inert_text import inert
+from llm_do_temporal.redaction.hidden_characters import inert
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runs.place import Place
 from tests.support.servers.receiver import Receiver

@@ -10,7 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.commands import ShellActivities
 from llm_do_temporal.messages.activities import CommandPreview, ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.storage.places import workshop_blobs

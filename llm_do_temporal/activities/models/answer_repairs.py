@@ -303,7 +303,16 @@ class ResponseRepairs:
         """Return an answer in one piece without items that the library does not know."""
         items = [one for one in _objects(body.get("output")) if one.get("type") in _known_items()]
         body = _with_time(body, "created_at")
-        return _with_reason({**body, "output": items} if isinstance(body.get("output"), list) else body)
+        # One that is incomplete for no known reason counts as cut for its length.
+        response = {**body, "output": items} if isinstance(body.get("output"), list) else body
+        if response.get("status") != "incomplete":
+            return response
+        details = _object(response.get("incomplete_details"))
+        given = details.get("reason")
+        reason = given if isinstance(given, str) else ""
+        if meaning(reason) in ("length", "content_filter"):
+            return response
+        return {**response, "incomplete_details": {**details, "reason": f"length {reason}".strip()}}
 
     def event(self, event: Json) -> list[Json]:
         """Return an event, after one with the text that its deltas left out."""
@@ -327,21 +336,18 @@ class ResponseRepairs:
         if not item:
             return [event]
         if kind == "response.output_item.added" or place not in self._ids:
-            self._ids[place] = self._own_id(item)
+            given = item.get("id")
+            prefix = _PREFIXES.get(str(item.get("type")), "fc")
+            own = given if isinstance(given, str) and given else f"{prefix}_{len(self._used)}"
+            number = 1
+            while own in self._used:
+                number += 1
+                own = f"{given or prefix}_{number}"
+            self._used.add(own)
+            self._ids[place] = own
             self._texts = {key: text for key, text in self._texts.items() if key[0] != place}
         event = {**event, "item": {**item, "id": self._ids[place]}}
         return [*(self._missing(event, item) if kind == "response.output_item.done" else ()), event]
-
-    def _own_id(self, item: Json) -> str:
-        given = item.get("id")
-        prefix = _PREFIXES.get(str(item.get("type")), "fc")
-        own = given if isinstance(given, str) and given else f"{prefix}_{len(self._used)}"
-        number = 1
-        while own in self._used:
-            number += 1
-            own = f"{given or prefix}_{number}"
-        self._used.add(own)
-        return own
 
     def _missing(self, event: Json, item: Json) -> Iterator[Json]:
         if item.get("type") == "message":
@@ -435,18 +441,6 @@ def _read(data: bytes) -> Json:
         return _object(json.loads(data))
     except (ValueError, RecursionError):
         return {}
-
-
-def _with_reason(response: Json) -> Json:
-    """Return a response; one that is incomplete for no known reason counts as cut for its length."""
-    if response.get("status") != "incomplete":
-        return response
-    details = _object(response.get("incomplete_details"))
-    given = details.get("reason")
-    reason = given if isinstance(given, str) else ""
-    if meaning(reason) in ("length", "content_filter"):
-        return response
-    return {**response, "incomplete_details": {**details, "reason": f"length {reason}".strip()}}
 
 
 @cache

@@ -71,7 +71,16 @@ def key_of_conversation(messages: Sequence[ModelMessage], before: str = "") -> s
     """
     key = before
     for turn in _turns(messages):
-        key = said_key(key, _canonical(turn))
+        numbers: dict[str, int] = {}
+        canonical = [
+            {
+                name: [_part(part, numbers) for part in value] if name == "parts" else value
+                for name, value in message.items()
+                if name in _OF_MESSAGES
+            }
+            for message in ModelMessagesTypeAdapter.dump_python(turn, mode="json")
+        ]
+        key = said_key(key, canonical)
     return key
 
 
@@ -90,19 +99,6 @@ def _turns(messages: Sequence[ModelMessage]) -> Iterable[list[ModelMessage]]:
         piece.append(message)
     if piece:
         yield piece
-
-
-def _canonical(messages: Sequence[ModelMessage]) -> list[Any]:
-    numbers: dict[str, int] = {}
-    dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
-    return [
-        {
-            name: [_part(part, numbers) for part in value] if name == "parts" else value
-            for name, value in message.items()
-            if name in _OF_MESSAGES
-        }
-        for message in cast("list[dict[str, Any]]", dumped)
-    ]
 
 
 def _part(part: Mapping[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
@@ -227,7 +223,10 @@ class WholeConversation:
             else message
             for message in messages
         ]
-        self.sizes += [_characters(message) for message in messages]
+        self.sizes += [
+            sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in message.parts)
+            for message in messages
+        ]
         # A request that asks the provider to go on with its own unfinished answer is sent more than once.
         if not isinstance(self.messages[-1], ModelResponse):
             self.ends[part.number] = len(self.messages)
@@ -320,7 +319,8 @@ class Conversations:
             known.answer = marked
         return marked
 
-    async def keep(self, wanted: KeepConversationInput) -> KeptConversation:
+    @activity.defn(name=KEEP_CONVERSATION.name)
+    async def keep_conversation(self, wanted: KeepConversationInput) -> KeptConversation:
         """Put what the calling workflow has said since its base into one more blob."""
         if self._blobs is None:
             raise ModelFailed("this worker service has no blob store, so a long conversation cannot go on")
@@ -389,7 +389,6 @@ async def _read_history() -> SentHistory:
 
 
 async def _decoded(payloads: list[Payload]) -> Request:
-    """Return the request in a payload."""
     (given,) = cast("list[dict[str, Any]]", await activity.client().data_converter.decode(payloads, [dict]))
     part = ConversationPart.model_validate(given["model_settings"][CONVERSATION_SETTING])
     messages = ModelMessagesTypeAdapter.validate_python(given["messages"])
@@ -401,20 +400,3 @@ async def _decoded(payloads: list[Payload]) -> Request:
 def _this_run() -> str:
     info = activity.info()
     return f"{info.workflow_id}/{info.workflow_run_id}"
-
-
-def _characters(message: ModelMessage) -> int:
-    """Return the approximate size of a message in memory, in characters."""
-    return sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in message.parts)
-
-
-class ConversationActivities:
-    """The activities that keep conversations."""
-
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
-
-    @activity.defn(name=KEEP_CONVERSATION.name)
-    async def keep_conversation(self, wanted: KeepConversationInput) -> KeptConversation:
-        """See Conversations.keep."""
-        return await self._conversations.keep(wanted)

@@ -314,7 +314,6 @@ class _Kind:
     """Words after the model's name in the error."""
     next_step: str | None = None
     passing: bool = False
-    other: OtherModel | None = None
     statuses: frozenset[int] = frozenset()
     """HTTP statuses that are of the kind, where the error's class does not say more; empty: the classes decide."""
 
@@ -374,14 +373,12 @@ _KINDS = (
         (ModelServerError, ModelHTTPError),
         "is not served at this address",
         f"Check the model's `base_url`, and that its server speaks the protocol of the provider named, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
         statuses=frozenset({405, 406, 410, 415, 421, 426, 501, 505, 506, 508, 510}),
     ),
     _Kind(
         (ModelAPIError,),
         "redirects its requests to another address",
         f"Set the model's `base_url` to the address at which its server answers, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
         statuses=frozenset(range(300, 400)),
     ),
     _Kind((ModelServerError,), "failed at its provider", passing=True, statuses=frozenset(_PASSING_5XX)),
@@ -389,62 +386,47 @@ _KINDS = (
         (ModelAuthenticationError,),
         "refused the key",
         f"Check the key where the worker service runs and start the service again, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
     ),
-    _Kind(
-        (ModelQuotaExceededError,),
-        "has no quota left",
-        f"Raise the quota of the account, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
-    ),
+    _Kind((ModelQuotaExceededError,), "has no quota left", f"Raise the quota of the account, {_OTHERS}."),
     _Kind(
         (ModelNotFoundError,),
         "is not known to its provider",
         f"Check the model's name and, where it has one, its `base_url`, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
     ),
     _Kind(
-        (ModelContextWindowExceededError,),
-        "was told more than it can take",
-        f"Set `max_context_tokens`, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
+        (ModelContextWindowExceededError,), "was told more than it can take", f"Set `max_context_tokens`, {_OTHERS}."
     ),
     _Kind(
         (ModelRequestRejectedError,),
         "refused the request",
         f"Change what the provider names: a model setting, a tool, an attachment; {_OTHERS}.",
-        other=OtherModel.INSTEAD,
     ),
     _Kind(
         (ModelHTTPError,),
         "did not take a request of this size",
         f"Set `max_context_tokens`, send smaller attachments, raise the limit of the gateway, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
         statuses=frozenset({413, 414, 431}),
     ),
     _Kind(
         (ModelHTTPError, ModelServerError),
         "is behind a proxy or network that asks for a login",
         f"Check the proxy's settings where the worker service runs, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
         statuses=frozenset({407, 511}),
     ),
     _Kind(
         (ModelHTTPError,),
         "refused the request",
         f"Check what the gateway says, {_OTHERS}.",
-        other=OtherModel.INSTEAD,
         statuses=frozenset({411, 412, 416, 417, 428, 451}),
     ),
     _Kind((ModelHTTPError,), "failed", passing=True, statuses=frozenset({408, 409, 423, 425, 429, 449})),
 )
-_UNKNOWN = _Kind((ModelAPIError,), "failed", other=OtherModel.INSTEAD)
+_UNKNOWN = _Kind((ModelAPIError,), "failed")
 """Whatever else a provider or a gateway says. It may pass."""
 _UNSENDABLE = _Kind(
     (ModelConnectionError,),
     "cannot be sent a request",
     f"Check the key for line ends, blanks and letters outside ASCII, {_OTHERS}.",
-    other=OtherModel.INSTEAD,
 )
 _BY_CAUSE: Mapping[str, _Kind] = {
     "LocalProtocolError": _UNSENDABLE,
@@ -481,11 +463,11 @@ def model_failure(
         return ApplicationError(message, type=PASSING, next_retry_delay=_delay(error, beside_others=True))
     if kind is _UNKNOWN:
         step = f"Its server failed in the same way {attempt} times. Look into its log, {_OTHERS}."
-        return as_failure(ModelFailed(message, next_step=step), other_model=kind.other)
+        return as_failure(ModelFailed(message, next_step=step), other_model=OtherModel.INSTEAD)
     if not kind.passing:
         suggested = error.suggested_model_id if isinstance(error, ModelHTTPError) else None
         hint = f" Did you mean '{suggested}'?" if suggested else ""
-        return as_failure(ModelFailed(message, next_step=f"{kind.next_step}{hint}"), other_model=kind.other)
+        return as_failure(ModelFailed(message, next_step=f"{kind.next_step}{hint}"), other_model=OtherModel.INSTEAD)
     timed_out = isinstance(error, ModelTimeoutError | ModelRequestTimeout)
     lets_wait = timed_out or (error.retry_after or 0) > SHORT_WAIT_SECONDS
     if tries is not None and (attempt >= tries or (tries == FIRST_TRIES and lets_wait)):

@@ -285,7 +285,15 @@ def _with_plain_calls(answer: ModelResponse, place: int, taken: set[str], waitin
     parts = list(answer.parts)
     for index, part in enumerate(parts):
         if isinstance(part, ToolCallPart):
-            call = _with_names(part, plain_name(part.tool_name, ()), _free_id(part.tool_call_id, taken))
+            # Its id is plain, is that of no earlier call, and stays the same while the conversation grows.
+            given = found = part.tool_call_id
+            number = 1
+            while found in taken or _ID.fullmatch(found) is None:
+                odd = given if number == 1 and given not in taken else f"{given}#{number}"
+                found = f"call_{sha256(odd.encode(errors='surrogatepass')).hexdigest()[:32]}"
+                number += 1
+            taken.add(found)
+            call = _with_names(part, plain_name(part.tool_name, ()), found)
             if _may_hold_odd_number(call):
                 call = replace(call, args=plain_args(call))
             waiting[part.tool_call_id].append((place, call))
@@ -299,17 +307,6 @@ def _with_names(part: Any, name: str, own: str) -> Any:
     other = copy(part)
     other.tool_name, other.tool_call_id = name, own
     return other
-
-
-def _free_id(given: str, taken: set[str]) -> str:
-    """Return a plain id that no earlier call has, and take it. It stays the same while the conversation grows."""
-    found, number = given, 1
-    while found in taken or _ID.fullmatch(found) is None:
-        odd = given if number == 1 and given not in taken else f"{given}#{number}"
-        found = f"call_{sha256(odd.encode(errors='surrogatepass')).hexdigest()[:32]}"
-        number += 1
-    taken.add(found)
-    return found
 
 
 _OF_OPENAI = frozenset(("OpenAIChatModel", "OpenAIResponsesModel"))
@@ -389,7 +386,18 @@ def _plain(tool: ToolDefinition) -> ToolDefinition:
     schema = tool.parameters_json_schema
     rule = {word: schema[word] for word in _NOT_AT_TOP if word in schema}
     flat = _flat(schema) if rule else schema
-    keys = _plain_keys(_named(flat))
+    # Plain names for the properties whose names are not, each unlike all other names.
+    keys: dict[str, str] = {}
+    taken = set(_named(flat))
+    for name in _named(flat):
+        if _KEY.fullmatch(name) is None:
+            plain = first = _OTHER.sub("_", name)[:_MOST_KEY_CHARS] or "_"
+            number = 1
+            while plain in taken:
+                number += 1
+                plain = f"{first[: _MOST_KEY_CHARS - 8]}_{number}"
+            taken.add(plain)
+            keys[name] = plain
     if not rule and not keys:
         return tool
     own = {key: name for name, key in keys.items()}
@@ -443,22 +451,6 @@ def _referred(root: _Schema, schema: Any) -> Any:
     return cast("_Schema", place).get(name) if isinstance(place, dict) else None
 
 
-def _plain_keys(properties: _Schema) -> dict[str, str]:
-    """Return plain names for the properties whose names are not, each unlike all other names."""
-    found: dict[str, str] = {}
-    taken = set(properties)
-    for name in properties:
-        if _KEY.fullmatch(name) is None:
-            plain = first = _OTHER.sub("_", name)[:_MOST_KEY_CHARS] or "_"
-            number = 1
-            while plain in taken:
-                number += 1
-                plain = f"{first[: _MOST_KEY_CHARS - 8]}_{number}"
-            taken.add(plain)
-            found[name] = plain
-    return found
-
-
 def _renamed(schema: _Schema, keys: _Keys) -> _Schema:
     """Return a schema with other names of properties: in it, in its choices, and in what it requires."""
     if not keys:
@@ -480,12 +472,11 @@ def _each_renamed(given: Any, keys: _Keys) -> Any:
 
 def _names_renamed(given: Any, keys: _Keys) -> Any:
     if isinstance(given, dict):
-        return {keys.get(name, name): _lists_renamed(one, keys) for name, one in cast("_Schema", given).items()}
+        named = cast("_Schema", given).items()
+        return {
+            keys.get(name, name): _names_renamed(one, keys) if isinstance(one, list) else one for name, one in named
+        }
     return [keys.get(one, one) if isinstance(one, str) else one for one in cast("list[Any]", given)]
-
-
-def _lists_renamed(given: Any, keys: _Keys) -> Any:
-    return _names_renamed(given, keys) if isinstance(given, list) else given
 
 
 _CHANGES: Mapping[str, Callable[[Any, _Keys], Any]] = {

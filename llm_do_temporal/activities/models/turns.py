@@ -28,14 +28,17 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.models.answers import (
     call_ids,
+    refuse_written_calls,
     storable,
     with_known_end,
     with_plain_calls,
+    with_result,
+    with_thoughts,
     with_whole_characters,
     without_half_call,
 )
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
-from llm_do_temporal.activities.models.batched_turns import BatchedTurns, BatchTimes, told_before
+from llm_do_temporal.activities.models.batches import BatchedTurns, BatchTimes, told_before
 from llm_do_temporal.activities.models.builder import KeylessModel, shown_name
 from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest, keyed
 from llm_do_temporal.activities.models.failures import (
@@ -48,7 +51,6 @@ from llm_do_temporal.activities.models.failures import (
 from llm_do_temporal.activities.models.requests import prepared, with_asked, with_own_keys
 from llm_do_temporal.activities.models.streams import Asked, ask, has_end
 from llm_do_temporal.activities.models.usage import counted, marked, priced
-from llm_do_temporal.activities.models.written_text import refuse_written_calls, with_result, with_thoughts
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.extension import IN_SERVICE, needs
@@ -230,7 +232,20 @@ class TurnModel(WrapperModel):
 
         `told` gets a line about each file that the model does not get as it is.
         """
-        check_native_tools(self.wrapped, parameters)
+        name, has = shown_name(self.wrapped), self.wrapped.profile.get("supported_native_tools", frozenset())
+        for tool in parameters.native_tools:
+            if not isinstance(tool, tuple(has)):
+                listed = ", ".join(sorted(kind.kind for kind in has)) or "none"
+                raise ModelRefusal(
+                    f"model '{name}' has no server-side tool '{tool.kind}'; it has: {listed}",
+                    next_step="Choose another model, or take the tool out of `server_side_tools`.",
+                )
+            unknown = self.wrapped.unsupported_native_tool_settings(tool)
+            if unknown:
+                raise ModelRefusal(
+                    f"model '{name}' cannot limit its tool '{tool.kind}' by {', '.join(sorted(unknown))}",
+                    next_step="Take the option out of `server_side_tools`, or choose another model.",
+                )
         # Files first: their content is looked at like anything else that somebody else has written. They are read in a
         # thread: that takes seconds, and heartbeats go on.
         if has_blobs(messages):
@@ -259,24 +274,6 @@ def _told(answer: ModelResponse, told: list[str]) -> ModelResponse:
     """Return the answer with the lines about files that its model did not get as they are."""
     lines = [line[:_MOST_TOLD_CHARACTERS] for line in dict.fromkeys(told)][:_MOST_TOLD]
     return replace(answer, metadata={**(answer.metadata or {}), NOT_GIVEN: lines}) if lines else answer
-
-
-def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:
-    """Raise ModelRefusal for a server-side tool that the model's provider does not have, or not with its options."""
-    has = model.profile.get("supported_native_tools", frozenset())
-    for tool in parameters.native_tools:
-        if not isinstance(tool, tuple(has)):
-            listed = ", ".join(sorted(kind.kind for kind in has)) or "none"
-            raise ModelRefusal(
-                f"model '{shown_name(model)}' has no server-side tool '{tool.kind}'; it has: {listed}",
-                next_step="Choose another model, or take the tool out of `server_side_tools`.",
-            )
-        unknown = model.unsupported_native_tool_settings(tool)
-        if unknown:
-            raise ModelRefusal(
-                f"model '{shown_name(model)}' cannot limit its tool '{tool.kind}' by {', '.join(sorted(unknown))}",
-                next_step="Take the option out of `server_side_tools`, or choose another model.",
-            )
 
 
 def _part(settings: ModelSettings | None) -> ConversationPart | None:

@@ -196,7 +196,7 @@ class ReuseActivities:
 
     def _write(self, asked: WriteFileInput, files: LayeredFiles) -> None:
         before, texts = files.layer, TextFiles(self._workshop, files)
-        texts.write(asked)
+        texts.change(asked, apply=True)
         if files.layer == before:
             # The other run wrote the file itself, which is still so; the fork does not depend on that.
             texts.keep(asked)
@@ -208,7 +208,7 @@ class ReuseActivities:
         if change.diff:
             try:
                 # Where the other run worked on the files themselves, they may be as the edit has left them.
-                texts.edit(asked, retried=True)
+                texts.change(asked, apply=True, retried=True)
                 if files.layer == before:
                     texts.keep(asked)
             except LlmDoError:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from temporalio import activity
 
-from llm_do_temporal.activities.commands.environment import program_problem, run_on
-from llm_do_temporal.activities.commands.grounds import Ground, LayerGrounds
+from llm_do_temporal.activities.commands import Ground, LayerGrounds, program_problem, run_on
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection import protection_of

@@ -17,7 +17,7 @@ from llm_do_temporal.extensions.slack.workspace import CARD_EVENT, END_EVENT, Ca
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.policy.notifications import link_to
-from llm_do_temporal.redaction.inert_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
+from llm_do_temporal.redaction.hidden_characters import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
 
 APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
 REASON = "llm_do_reason"

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore
 
 from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal
-from llm_do_temporal.policy.files.sandbox import Mount, Place
+from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.policy.layers.layer import (
     FileBase,
     Layer,
@@ -292,10 +292,7 @@ class CommandFolders:
             else:
                 layer = reader.read(overlay.upper, layer, author, part.at, with_mode=True)
                 split += [f"{part.folder.place.path.rstrip('/')}/{one}" for one in split_links(overlay.upper)]
-        return self._without_mount_points(layer, author), tuple(split)
-
-    def _without_mount_points(self, layer: Layer, author: LayerAuthor) -> Layer:
-        """Return the layer without what `bwrap` has made to mount a folder or file of the tree within another one."""
+        # `bwrap` has made folders and files to mount those of the tree within another one.
         before = LayerView(self.layer, self.base)
         draft = LayerDraft(layer, self.base, author)
         for path in self._mount_points():
@@ -304,7 +301,7 @@ class CommandFolders:
                 continue
             if before.kind(path) is None:
                 draft.delete(path)
-        return draft.layer()
+        return draft.layer(), tuple(split)
 
     def _mount_points(self) -> list[str]:
         """Paths in the layer where parts lie within others, with the folders above them, the innermost first."""
@@ -352,7 +349,15 @@ class FolderLayout:
                     found.parts.append(self._folder(view, layer, place, at, contents, opened))
                 elif kind is NodeKind.FILE and not _is_link(view, place):
                     found.parts.append(self._file(view, place, at, contents, opened))
-            _check_apart(found.parts)
+            # Two writable folders may be the same files, and each would take other changes.
+            writable = [part for part in found.parts if part.is_writable]
+            for number, one in enumerate(writable):
+                for other in writable[:number]:
+                    if one.at == other.at or lies_below(one.at, other.at) or lies_below(other.at, one.at):
+                        raise LayerUnavailable(
+                            f"'{other.folder.place.path}' and '{one.folder.place.path}' are in part the same files, "
+                            "and a command over a layer can change them by one name only"
+                        )
             yield found
 
     def _folder(
@@ -400,7 +405,11 @@ def _followed(view: LayerView, place: Place) -> str:
 
     Links on the way to the folder that the author named are the author's; those below the mount stay inside of it.
     """
-    begin = root_of(view, place.mount)
+    # The path of the mount's folder in the layer; empty for the top.
+    root, base = PurePosixPath(place.mount.root), PurePosixPath(place.mount.base)
+    named = view.followed(checked_path(place.mount.base)) if base.parts else ""
+    rest = root.relative_to(base).parts if root.is_relative_to(base) else ("..",)
+    begin = checked_path("/".join((*([named] if named else []), *rest))) if named or rest else ""
     return view.followed(begin if place.relative == "." else below(begin, place.relative), begin)
 
 
@@ -411,14 +420,6 @@ def _is_link(view: LayerView, place: Place) -> bool:
     return view.kind(below(folder, relative.name)) is NodeKind.LINK
 
 
-def root_of(view: LayerView, mount: Mount) -> str:
-    """Return the path of a mount's folder in a layer; empty for the top. Raises SandboxRefusal."""
-    root, base = PurePosixPath(mount.root), PurePosixPath(mount.base)
-    named = view.followed(checked_path(mount.base)) if base.parts else ""
-    rest = root.relative_to(base).parts if root.is_relative_to(base) else ("..",)
-    return checked_path("/".join((*([named] if named else []), *rest))) if named or rest else ""
-
-
 def _shows_base(view: LayerView, at: str, path: str) -> bool:
     return view.shows_base(below(at, path) if path else below(at, "?"))
 
@@ -427,18 +428,6 @@ def _empty_folder(opened: ExitStack) -> int:
     descriptor = os.open(opened.enter_context(scratch_folder()), _ANY_FOLDER | os.O_CLOEXEC)
     opened.callback(os.close, descriptor)
     return descriptor
-
-
-def _check_apart(parts: Sequence[_Part]) -> None:
-    """Raise LayerUnavailable where two writable folders are the same files, and each would take other changes."""
-    writable = [part for part in parts if part.is_writable]
-    for number, one in enumerate(writable):
-        for other in writable[:number]:
-            if one.at == other.at or lies_below(one.at, other.at) or lies_below(other.at, one.at):
-                raise LayerUnavailable(
-                    f"'{other.folder.place.path}' and '{one.folder.place.path}' are in part the same files, and a "
-                    "command over a layer can change them by one name only"
-                )
 
 
 def split_note(paths: Sequence[str]) -> str:

@@ -132,7 +132,7 @@ class LayeredFiles:
 
         Calls that change one layer go one after the other, so nothing is locked; folders are made with the file.
         """
-        with naming(place.path), self._base() as base:
+        with naming(place.path), base_files(self._workshop, open_below=self._open_below) as base:
             begin = root_path(place, self._links(base))
             if not PurePosixPath(place.relative).name:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -222,14 +222,9 @@ class LayeredFiles:
     @contextmanager
     def _reached(self, place: Place) -> Generator[tuple[BaseFiles, str]]:
         """The workshop's files, and the path of the place below them with links followed."""
-        with naming(place.path), self._base() as base:
+        with naming(place.path), base_files(self._workshop, open_below=self._open_below) as base:
             begin = root_path(place, self._links(base))
             yield base, _joined(begin, real_path(place, begin, self._links(base, begin)))
-
-    @contextmanager
-    def _base(self) -> Generator[BaseFiles]:
-        with base_files(self._workshop, open_below=self._open_below) as base:
-            yield base
 
     def _links(self, base: BaseFiles, begin: str = ".") -> Callable[[str, str], str | None]:
         return partial(self._read_link, base, begin)
@@ -326,7 +321,10 @@ class _Copy(BytesIO):
 
     def fileno(self) -> int:
         if self._real is None:
-            self._real = _nameless()
+            if hasattr(os, "memfd_create"):
+                self._real = os.fdopen(os.memfd_create("layer", os.MFD_CLOEXEC), "w+b")
+            else:
+                self._real = TemporaryFile()  # noqa: SIM115 - closed with this file
             self._real.write(self.getbuffer())
             self._real.flush()
             os.fchmod(self._real.fileno(), self._mode)
@@ -337,12 +335,6 @@ class _Copy(BytesIO):
         if self._real is not None:
             self._real.close()
         super().close()
-
-
-def _nameless() -> BinaryIO:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("layer", os.MFD_CLOEXEC), "w+b")
-    return TemporaryFile()
 
 
 def _joined(folder: str, relative: str) -> str:

@@ -98,35 +98,28 @@ def remove_folder(folder: Path) -> None:
     with suppress(OSError):
         top = os.open(folder, _FOLDER)
         try:
-            _empty(top)
+            # Folders within others are moved up before they are emptied: a command can make them so deep that no path
+            # is long enough, and neither calls nor open files can follow.
+            prefix, numbers = f"{uuid4().hex}-", count()
+            waiting = deque(_left_after_files(top))
+            while waiting:
+                name = waiting.popleft()
+                with suppress(OSError):
+                    os.chmod(name, 0o700, dir_fd=top)
+                    inner = os.open(name, _FOLDER, dir_fd=top)
+                    try:
+                        for one in _left_after_files(inner):
+                            with suppress(OSError):
+                                os.chmod(one, 0o700, dir_fd=inner)
+                                moved = f"{prefix}{next(numbers)}"
+                                os.rename(one, moved, src_dir_fd=inner, dst_dir_fd=top)
+                                waiting.append(moved)
+                    finally:
+                        os.close(inner)
+                    os.rmdir(name, dir_fd=top)
         finally:
             os.close(top)
         folder.rmdir()
-
-
-def _empty(top: int) -> None:
-    """Remove all that is in an open folder.
-
-    Folders within others are moved up before they are emptied: a command can make them so deep that no path is long
-    enough, and neither calls nor open files can follow.
-    """
-    prefix, numbers = f"{uuid4().hex}-", count()
-    waiting = deque(_left_after_files(top))
-    while waiting:
-        name = waiting.popleft()
-        with suppress(OSError):
-            os.chmod(name, 0o700, dir_fd=top)
-            inner = os.open(name, _FOLDER, dir_fd=top)
-            try:
-                for one in _left_after_files(inner):
-                    with suppress(OSError):
-                        os.chmod(one, 0o700, dir_fd=inner)
-                        moved = f"{prefix}{next(numbers)}"
-                        os.rename(one, moved, src_dir_fd=inner, dst_dir_fd=top)
-                        waiting.append(moved)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=top)
 
 
 def _left_after_files(folder: int) -> list[str]:

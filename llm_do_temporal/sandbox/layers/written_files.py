@@ -19,7 +19,7 @@ from llm_do_temporal.errors import EffectFailed, LlmDoError, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Tree, check_size, check_writable, locate
 from llm_do_temporal.policy.layers.layer import FileBase, LayerNode, below, is_folder, shown
-from llm_do_temporal.sandbox.changes import OldFile, Spot, WorkshopFiles
+from llm_do_temporal.sandbox.changes import WorkshopFiles
 from llm_do_temporal.sandbox.layers.command_folders import ELSEWHERE, OPAQUE, CommandFolders, marks_of
 from llm_do_temporal.sandbox.layers.contents import MAX_FILE_BYTES
 from llm_do_temporal.sandbox.layers.overlay import OverlayFolders
@@ -81,7 +81,9 @@ class WrittenFiles:
         for written in self._files:
             with self._leaving(written.path):
                 self._take(written, files)
-        return self._remark()
+        reasons = [f"{_named(paths)} {reason}" for reason, paths in self._left.items()]
+        more = f"; and {len(reasons) - _MAX_REASONS} more reasons" if len(reasons) > _MAX_REASONS else ""
+        return f"not all was taken over as it is: {'; '.join(reasons[:_MAX_REASONS])}{more}" if reasons else ""
 
     def _look_through(self, folder: _Folder, base: FileBase, depth: int) -> bool:
         """Find the files of a folder; return whether anything is in it."""
@@ -151,15 +153,12 @@ class WrittenFiles:
                 if old.mode & 0o777 != written.mode:
                     self._leave(written.path, "keeps its permissions: commands change none here")
                 return
-            self._check_unchanged(spot, old, place.path)
+            if old is not None and (self.workshop / spot.in_workshop).lstat().st_ctime > self.since:
+                raise EffectFailed(f"'{place.path}' was changed by something else while the command ran")
             check_not_write_protected(place, old)
             spot.replace(data, old)
         if written.mode & 0o111 and (old is None or not old.mode & 0o111):
             self._leave(written.path, "was taken over without the permission to be executed")
-
-    def _check_unchanged(self, spot: Spot, old: OldFile | None, path: str) -> None:
-        if old is not None and (self.workshop / spot.in_workshop).lstat().st_ctime > self.since:
-            raise EffectFailed(f"'{path}' was changed by something else while the command ran")
 
     @contextmanager
     def _leaving(self, path: str) -> Generator[None]:
@@ -174,11 +173,6 @@ class WrittenFiles:
 
     def _leave(self, path: str, reason: str) -> None:
         self._left.setdefault(reason, []).append(path)
-
-    def _remark(self) -> str:
-        reasons = [f"{_named(paths)} {reason}" for reason, paths in self._left.items()]
-        more = f"; and {len(reasons) - _MAX_REASONS} more reasons" if len(reasons) > _MAX_REASONS else ""
-        return f"not all was taken over as it is: {'; '.join(reasons[:_MAX_REASONS])}{more}" if reasons else ""
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def _preview(question: Question, workshop: Path) -> FileChange:
     place = locate(question.request.tree, str(args["path"]))
     if question.request.tool == "write_file":
         write = WriteFileInput(mount=place.mount, relative=place.relative, path=place.path, content=args["content"])
-        return files.preview_write(write)
+        return files.change(write, apply=False)
     edit = EditFileInput(
         mount=place.mount,
         relative=place.relative,
@@ -163,7 +163,7 @@ def _preview(question: Question, workshop: Path) -> FileChange:
         old_text=args["old_text"],
         new_text=args["new_text"],
     )
-    return files.preview_edit(edit)
+    return files.change(edit, apply=False)
 
 
 @dataclass(frozen=True)

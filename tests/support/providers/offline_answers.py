@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.activities.models.plays import play_model
+from llm_do_temporal.activities.models.builder import play_model
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.tools.plays import load_play
 from llm_do_temporal.definitions.workshop import load_workshop

@@ -10,8 +10,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.grounds import LayerGrounds
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.commands import LayerGrounds, ShellActivities
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.activities import ShellInput, ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelResponse
 from temporalio import activity
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
-from llm_do_temporal.activities.models.conversations import ConversationActivities, Conversations
+from llm_do_temporal.activities.models.conversations import Conversations
 from llm_do_temporal.extension import activity_refs
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
@@ -47,8 +47,8 @@ def files(tmp_path: Path) -> list[Callable[..., Any]]:
 
 
 @pytest.fixture
-def conversations(tmp_path: Path) -> ConversationActivities:
-    return ConversationActivities(Conversations(workshop_blobs(tmp_path)))
+def conversations(tmp_path: Path) -> Conversations:
+    return Conversations(workshop_blobs(tmp_path))
 
 
 def test_every_activity_has_exactly_one_reference() -> None:
@@ -57,7 +57,7 @@ def test_every_activity_has_exactly_one_reference() -> None:
 
 
 def test_registered_activities_have_the_names_and_types_of_their_references(
-    files: list[Callable[..., Any]], conversations: ConversationActivities
+    files: list[Callable[..., Any]], conversations: Conversations
 ) -> None:
     by_role = activities_by_role(conversations, files, has_files=True)
     registered = [function for activities in by_role.values() for function in activities]
@@ -66,7 +66,7 @@ def test_registered_activities_have_the_names_and_types_of_their_references(
 
 
 def test_a_service_without_files_registers_a_stand_in_for_every_activity_that_needs_them(
-    files: list[Callable[..., Any]], conversations: ConversationActivities
+    files: list[Callable[..., Any]], conversations: Conversations
 ) -> None:
     alone = activities_by_role(conversations, files, has_files=False)["workflows"]
     assert defined(alone).keys() == {

@@ -29,12 +29,13 @@ from llm_do_temporal.activities.models.answers import (
     plain_name,
     storable,
     with_plain_calls,
+    with_result,
+    with_thoughts,
     with_whole_characters,
 )
 from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.streams import StreamedCalls
 from llm_do_temporal.activities.models.usage import priced
-from llm_do_temporal.activities.models.written_text import with_result, with_thoughts
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.models import ModelAlias, serving_id

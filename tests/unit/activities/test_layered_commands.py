@@ -10,8 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.grounds import LayerGrounds
-from llm_do_temporal.activities.commands.shell import ShellActivities
+from llm_do_temporal.activities.commands import LayerGrounds, ShellActivities
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import changes_of, folder_node, link_node
 from tests.support.workshops.layered import seen, text_file

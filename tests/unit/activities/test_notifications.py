@@ -16,7 +16,7 @@ from llm_do_temporal.messages.activities import Notification, NotifyInput
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import ItemCounts
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
-from llm_do_temporal.redaction.inert_text import MAX_TEXT_CHARS, slack_text
+from llm_do_temporal.redaction.hidden_characters import MAX_TEXT_CHARS, slack_text
 from tests.support.servers.receiver import Receiver
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

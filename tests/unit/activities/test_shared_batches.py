@@ -16,9 +16,8 @@ from pydantic_ai.models.test import TestModel
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.activities.models import provider_batches
-from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.provider_batches import (
+from llm_do_temporal.activities.models import batches
+from llm_do_temporal.activities.models.batches import (
     AbandonedBatches,
     BatchChecks,
     BatchNotSeen,
@@ -28,6 +27,7 @@ from llm_do_temporal.activities.models.provider_batches import (
     WaitingTurn,
     find,
 )
+from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.policy.models import ModelAlias, serving_id
 from tests.support.dialects.batches import SPEAKERS, Account, BatchProviders, Job
@@ -117,7 +117,7 @@ async def test_requests_that_can_share_a_batch_leave_together() -> None:
 
 
 async def test_a_full_batch_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider_batches, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(batches, "MOST_REQUESTS", 2)
     provider, departures = Provider(), Departures()
     await together(*(departures.join(provider, passenger(one), NEVER, alone=False) for one in "abcd"))
     assert provider.sent == [["a", "b"], ["c", "d"]]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.activities.models import plays
+from llm_do_temporal.activities.models import builder
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.errors import ModelFailed
 from tests.support.providers.offline_answers import (
@@ -139,7 +139,7 @@ async def test_a_play_that_goes_wrong_fails_its_turn(tmp_path: Path, written: Wr
 async def test_a_play_that_blocks_fails_its_turn(
     tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plays, "PLAY_SECONDS", 0.05)
+    monkeypatch.setattr(builder, "PLAY_SECONDS", 0.05)
     monkeypatch.setattr(threading, "go_on", threading.Event(), raising=False)
     written(pitch("import threading\n    threading.go_on.wait()"))
     try:

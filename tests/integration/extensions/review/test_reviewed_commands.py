@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.commands.grounds import LayerGrounds
+from llm_do_temporal.activities.commands import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable
 from llm_do_temporal.extensions.review.messages import CheckResult, shown_review
 from llm_do_temporal.extensions.review.policy.sections import Section

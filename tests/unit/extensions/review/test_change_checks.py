@@ -10,7 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.commands.grounds import LayerGrounds
+from llm_do_temporal.activities.commands import LayerGrounds
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.extensions.review.activities import CheckActivities
 from llm_do_temporal.extensions.review.messages import CHECK_OUTPUT_BYTES, CheckChangesInput, CheckResult
