@@ -14,7 +14,7 @@ CAPABILITIES = (
     ),
     Fault(
         "reviews-folder-accepts-conflicts",
-        "llm_do_temporal/extensions/review/policy/answer.py",
+        "llm_do_temporal/extensions/review/policy/review.py",
         "found = inside - conflicts",
         "found = inside",
         ("tests/unit/extensions/review/policy/test_review_answers.py",),

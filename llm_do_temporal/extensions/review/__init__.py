@@ -110,7 +110,7 @@ class ReviewExtension(Extension):
 
     def public_names(self) -> Mapping[str, Mapping[str, str]]:
         """See Extension."""
-        client, api, answer = f"{_HOME}.client", f"{_HOME}.api", f"{_HOME}.policy.answer"
+        client, api, answer = f"{_HOME}.client", f"{_HOME}.api", f"{_HOME}.policy.review"
         shown = ("ChangeOrigin", "Preview", "Review", "ReviewChange", "ReviewChoice", "ShownDiff")
         remote = ("ChangedFile", "ChangedLines", "ReviewHead", "ReviewParts", "ShownChanges")
         return {

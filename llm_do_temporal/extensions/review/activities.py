@@ -22,7 +22,7 @@ from llm_do_temporal.activities.runtime.threads import in_thread
 from llm_do_temporal.definitions.protection import protection_of
 from llm_do_temporal.definitions.workshop import load_workshop
 from llm_do_temporal.errors import BlobsUnreachable, DecisionRefused, EffectFailed, LlmDoError
-from llm_do_temporal.extensions.review.commit import CommitOutcome, LayerCommit, check_sections
+from llm_do_temporal.extensions.review.commit import LayerCommit, check_sections
 from llm_do_temporal.extensions.review.git_branch import GitBranch, GitFiles, GitRepository, repository_of
 from llm_do_temporal.extensions.review.messages import (
     CHECK_CHANGES,
@@ -42,18 +42,24 @@ from llm_do_temporal.extensions.review.messages import (
     SettledReview,
     SettleReviewInput,
 )
-from llm_do_temporal.extensions.review.policy.answer import (
+from llm_do_temporal.extensions.review.policy.review import (
     PathDifference,
+    Rebase,
     ReturnedSection,
     ReviewAnswer,
+    ReviewManifest,
+    Section,
     SectionChoice,
     Settlement,
+    changed_entry,
     check_file,
+    for_git,
+    rebased,
     review_words,
+    sections_of,
     settled,
+    worked_on,
 )
-from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section, changed_entry, sections_of
-from llm_do_temporal.extensions.review.policy.steps import Rebase, for_git, rebased, worked_on
 from llm_do_temporal.messages.activities import ShellInput
 from llm_do_temporal.messages.layers import CommittedChanges, CommittedFile
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, path_in_tree, root_tree
@@ -119,7 +125,9 @@ class ReviewActivities:
                 if one.answer is not None
             }
             settlement = settled(manifest, choices)
-            told = _Returned(manifest, settlement, asked.tree, self._contents)
+            told = [
+                self._told(one, choices.get(one.section), manifest, settlement, asked.tree) for one in asked.answers
+            ]
             accepted = settlement.accepted
             workers = set(manifest.sections.get(Section.WORKERS, ())) & accepted.changes.keys()
             kept, tried = settlement.kept, None
@@ -135,7 +143,7 @@ class ReviewActivities:
                 workers=tuple(sorted(workers)),
                 tried=tried,
                 kept=self._carried(kept),
-                words=review_words([told.section(one, choices.get(one.section)) for one in asked.answers]),
+                words=review_words(told),
             )
 
     @activity.defn(name=COMMIT_CHANGES.name)
@@ -143,13 +151,22 @@ class ReviewActivities:
         """Make the accepted changes, all of them or none. Asked for again, it is carried on or answered."""
         with user_errors():
             layer = self._contents.whole(CarriedLayer(manifest=asked.manifest))
+            protection = protection_of(self._workshop)
             if asked.branch:
-                return self._committed_to_branch(layer, asked)
-            commit = LayerCommit(self._workshop, self._contents, protection_of(self._workshop))
+                check_sections(layer, protection, asked.sections, asked.workers)
+                branch = GitBranch(self._repository(), asked.branch)
+                key, digest, message, by = asked.key, asked.digest, asked.message, asked.by
+                return branch.commit(layer, self._contents, key=key, reviewed=digest, message=message, by=by)
+            commit = LayerCommit(self._workshop, self._contents, protection)
             outcome = commit.commit(
                 layer, key=asked.key, reviewed=asked.digest, sections=asked.sections, workers=asked.workers
             )
-            files = _files_of(layer, outcome) if outcome.committed else []
+            left = {conflict.path for conflict in outcome.conflicts}
+            files = [
+                CommittedFile(path=path, bytes=one.now.bytes, sha256=one.now.sha256, created=one.base is None)
+                for path, one in layer.changes.items()
+                if outcome.committed and is_file(one.now) and path not in left
+            ]
             return CommittedChanges(
                 committed=outcome.committed,
                 paths=outcome.paths,
@@ -172,13 +189,6 @@ class ReviewActivities:
         rebase = rebased(layer, files)
         conflicts = {path: f"on the branch: {reason}" for path, reason in rebase.conflicts.items()}
         return rebase.model_copy(update={"conflicts": conflicts})
-
-    def _committed_to_branch(self, layer: Layer, asked: CommitChangesInput) -> CommittedChanges:
-        check_sections(layer, protection_of(self._workshop), asked.sections, asked.workers)
-        branch = GitBranch(self._repository(), asked.branch)
-        return branch.commit(
-            layer, self._contents, key=asked.key, reviewed=asked.digest, message=asked.message, by=asked.by
-        )
 
     def _repository(self) -> GitRepository:
         return repository_of(self._workshop, load_workshop(self._workshop).config.sandbox)
@@ -217,63 +227,55 @@ class ReviewActivities:
         assert entry.now is not None  # check_file
         return self._contents.edited(path, entry.now, data)
 
-    def _carried(self, layer: Layer) -> CarriedLayer:
-        whole = CarriedLayer(recent=layer)
-        return CarriedLayer(manifest=self._contents.manifest_of(layer)) if whole.is_long else whole
-
-
-class _Returned:
-    """Sections of a settled review as they come back to the model."""
-
-    def __init__(self, manifest: ReviewManifest, settlement: Settlement, tree: Tree, contents: LayerContents) -> None:
-        self._manifest = manifest
-        self._settlement = settlement
-        self._tree = tree
-        self._contents = contents
-
-    def section(self, told: SectionAnswer, choice: SectionChoice | None) -> ReturnedSection:
-        """Return what there is to tell of one section."""
+    def _told(
+        self,
+        told: SectionAnswer,
+        choice: SectionChoice | None,
+        manifest: ReviewManifest,
+        settlement: Settlement,
+        tree: Tree,
+    ) -> ReturnedSection:
+        """Return what there is to tell the model of one section."""
         chosen = choice or SectionChoice()
-        answer = told.answer
-        changes = self._manifest.changes(told.section)
-        accepted, left_out = self._settlement.accepted.entries, self._settlement.left_out
-        rest = self._settlement.rest.entries
+        changes = manifest.changes(told.section)
+        accepted, left_out, rest = settlement.accepted.entries, settlement.left_out, settlement.rest.entries
+
+        def name(change: LayerChange) -> str:
+            return f"{' -> '.join(path_in_tree(tree, path) for path in change.paths)} ({change.kind})"
+
+        def shown(path: str, old: LayerNode | None, new: LayerNode | None) -> PathDifference:
+            hunks = self._contents.hunks(path, old, new)
+            return PathDifference(path=path_in_tree(tree, path), difference="" if hunks is None else hunks.unified())
+
         return ReturnedSection(
             section=told.section,
             by=told.by,
             note=told.note,
             keeps_rest=chosen.keeps_rest,
-            rejected=tuple(
-                self._name(change) for change in changes if change.path not in accepted and change.path not in left_out
-            ),
+            rejected=tuple(name(one) for one in changes if one.path not in accepted and one.path not in left_out),
             in_part=tuple(
                 # Its lines are as the proposed file has them.
-                self._shown(path, rest[path].base, rest[path].now)
+                shown(path, rest[path].base, rest[path].now)
                 for path in (change.path for change in changes)
                 if path in chosen.in_part and path in rest
             ),
             edited=tuple(
-                self._shown(path, self._manifest.layer.entries[path].now, node)
+                shown(path, manifest.layer.entries[path].now, node)
                 for path, node in chosen.edited.items()
                 if path in accepted
             ),
             left_out=tuple(
-                (self._name(change), self._path(left_out[change.path])) for change in changes if change.path in left_out
+                (name(one), path_in_tree(tree, left_out[one.path])) for one in changes if one.path in left_out
             ),
-            comments=()
-            if answer is None
-            else tuple(one.model_copy(update={"path": self._path(one.path)}) for one in answer.comments),
+            comments=tuple(
+                one.model_copy(update={"path": path_in_tree(tree, one.path)})
+                for one in (() if told.answer is None else told.answer.comments)
+            ),
         )
 
-    def _shown(self, path: str, old: LayerNode | None, new: LayerNode | None) -> PathDifference:
-        hunks = self._contents.hunks(path, old, new)
-        return PathDifference(path=self._path(path), difference="" if hunks is None else hunks.unified())
-
-    def _name(self, change: LayerChange) -> str:
-        return f"{' -> '.join(map(self._path, change.paths))} ({change.kind})"
-
-    def _path(self, path: str) -> str:
-        return path_in_tree(self._tree, path)
+    def _carried(self, layer: Layer) -> CarriedLayer:
+        whole = CarriedLayer(recent=layer)
+        return CarriedLayer(manifest=self._contents.manifest_of(layer)) if whole.is_long else whole
 
 
 def _section(manifest: ReviewManifest, section: Section) -> ReviewSection:
@@ -284,16 +286,6 @@ def _section(manifest: ReviewManifest, section: Section) -> ReviewSection:
         counts=ChangeCounts(**kinds),
         conflicts=tuple(sorted(manifest.conflicts_of(section)))[:MAX_CONFLICTS],
     )
-
-
-def _files_of(layer: Layer, outcome: CommitOutcome) -> list[CommittedFile]:
-    """Return the files that a commit of this layer has made or changed."""
-    left = {conflict.path for conflict in outcome.conflicts}
-    return [
-        CommittedFile(path=path, bytes=one.now.bytes, sha256=one.now.sha256, created=one.base is None)
-        for path, one in layer.changes.items()
-        if is_file(one.now) and path not in left
-    ]
 
 
 _TOP = Mount(at="/", root=".")

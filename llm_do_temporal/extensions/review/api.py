@@ -38,7 +38,7 @@ from llm_do_temporal.extensions.review.client import (
 )
 from llm_do_temporal.extensions.review.client import reviews as read_reviews
 from llm_do_temporal.extensions.review.messages import CheckResult
-from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENTS, LineComment, ReviewAnswer
+from llm_do_temporal.extensions.review.policy.review import MAX_COMMENTS, LineComment, ReviewAnswer
 from llm_do_temporal.policy.layers.layer import NodeKind
 from llm_do_temporal.redaction.configured_keys import without_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible, shown_name

@@ -21,8 +21,16 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.transcripts import read_part_with
 from llm_do_temporal.errors import DecisionRefused, EffectFailed, LlmDoError, UsageError
 from llm_do_temporal.extensions.review.messages import COMMIT_CHANGES, ShownReview, shown_review
-from llm_do_temporal.extensions.review.policy.answer import ALL, LineComment, ReviewAnswer, named
-from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section, joined, needing
+from llm_do_temporal.extensions.review.policy.review import (
+    ALL,
+    LineComment,
+    ReviewAnswer,
+    ReviewManifest,
+    Section,
+    joined,
+    named,
+    needing,
+)
 from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind
 from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.policy.identity import digest_of
@@ -101,6 +109,7 @@ class ReviewContents:
     """
 
     def __init__(self, blobs: BlobStore) -> None:
+        self.blobs = blobs
         self._contents = LayerContents(blobs)
 
     def bytes(self, node: LayerNode, path: str) -> bytes:
@@ -395,15 +404,12 @@ class Review:
             "check": None if shown.check is None else {"passed": shown.check.passed, **shown.check.model_dump()},
             "answer": question.args,
             "verdict": question.verdict.model_dump(mode="json") if question.verdict else None,
-            "changes": list(self._changes_json(lines=lines, only=only)),
+            "changes": [
+                change.as_json() | (_diff_json(self.diff(change)) if lines else {})
+                for change in self.changes
+                if only is None or change.path in only
+            ],
         }
-
-    def _changes_json(self, *, lines: bool, only: Container[str] | None) -> Iterator[dict[str, Any]]:
-        for change in self.changes:
-            if only is not None and change.path not in only:
-                continue
-            told = change.as_json()
-            yield told | _diff_json(self.diff(change)) if lines else told
 
     def _inside(self, folder: str) -> list[ReviewChange]:
         """Return the changes of a folder and of all below it; a renamed file is in the folders of both of its paths."""
@@ -508,7 +514,10 @@ class ReviewChoice:
         paths = frozenset(path for change in changes for path in change.change.paths)
         if not accepted:
             return self._with_paths(frozenset(needing(self.review.layer, paths)), accepted=False)
-        return self._with_paths(paths, accepted=True)._with_needed(paths)
+        chosen = self._with_paths(paths, accepted=True)
+        needed = joined(self.review.layer, paths).difference(chosen._chosen)
+        free = {path for path in needed if not self.review.by_path[path].conflict}
+        return replace(chosen, whole=chosen.whole | free)
 
     def with_ticked(self, change: ReviewChange, *, ticked: bool) -> ReviewChoice:
         """Return the choice with this one change accepted as a whole, or not at all.
@@ -613,12 +622,6 @@ class ReviewChoice:
             parts={path: ids for path, ids in self.parts.items() if path not in paths},
             edits={path: blob for path, blob in self.edits.items() if path not in paths},
         )
-
-    def _with_needed(self, paths: frozenset[str]) -> ReviewChoice:
-        """Return the choice with all accepted that these paths need and that is no conflict."""
-        needed = joined(self.review.layer, paths).difference(self._chosen)
-        free = {path for path in needed if not self.review.by_path[path].conflict}
-        return replace(self, whole=self.whole | free)
 
     def _accept(self) -> tuple[str, ...]:
         changed, conflicts = self.review.layer.changes.keys(), self.review.conflicts.keys()
@@ -822,7 +825,8 @@ async def read_patch(client: LlmDoClient, run: str, workshop: Path | None = None
         found = [name for one in invocations for name in await _committed(client.temporal, one)]
     if not found:
         raise UsageError(f"run '{run}' has no changes that wait for a review or stay aside, and has committed none")
-    return await asyncio.to_thread(_patch, blobs, found[-1])
+    made = Layer.model_validate_json(await asyncio.to_thread(blobs.read, found[-1]))
+    return await asyncio.to_thread(ReviewContents(blobs).patch, made)
 
 
 async def _committed(client: Client, workflow_id: str) -> list[str]:
@@ -870,7 +874,3 @@ def _patch_aside(blobs: BlobStore, aside: CarriedLayer, workshop: Path | None) -
             next_step="Try the worker again, over the files as they are now.",
         )
     return ReviewContents(blobs).patch(layer)
-
-
-def _patch(blobs: BlobStore, manifest: str) -> str:
-    return ReviewContents(blobs).patch(Layer.model_validate_json(blobs.read(manifest)))

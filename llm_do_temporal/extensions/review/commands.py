@@ -95,54 +95,48 @@ def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
     """Return the choice that the options name, but for edits. Blocks; raises DecisionRefused."""
     from llm_do_temporal.extensions.review.client import ReviewChoice, check_parts
 
-    accept, reject = _names(review, options.accept), _names(review, options.reject)
+    (accept, accepted), (reject, rejected) = _names(review, options.accept), _names(review, options.reject)
     edited = [review.meant(name) for name in options.edit]
     choice = ReviewChoice(review, rest="keep" if options.keep_rest else "drop")
-    choice = (choice.with_all() if options.all else choice).with_names(accept.whole, accepted=True)
-    for change, digits in accept.hunks:
+    choice = (choice.with_all() if options.all else choice).with_names(accept, accepted=True)
+    for change, digits in accepted:
         choice = _with_hunk(choice, change, digits, accepted=True)
-    choice = choice.with_changes(edited, accepted=True).with_names(reject.whole, accepted=False)
-    for change, digits in reject.hunks:
+    choice = choice.with_changes(edited, accepted=True).with_names(reject, accepted=False)
+    for change, digits in rejected:
         choice = _with_hunk(choice, change, digits, accepted=False)
     for text in options.comment:
         choice = _with_comment(choice, text)
-    in_part = [change.path for change, _ in accept.hunks]
+    in_part = [change.path for change, _ in accepted]
     check_parts(
         choice,
         everything=options.all,
-        accept=[*accept.whole, *(in_part if options.all else ())],
+        accept=[*accept, *(in_part if options.all else ())],
         in_part=() if options.all else in_part,
         edited=[change.path for change in edited],
     )
     return choice
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Names of one option."""
+def _names(review: Review, names: Sequence[str]) -> tuple[list[str], list[tuple[ReviewChange, str]]]:
+    """Return what names stand for, as they were typed: paths, and folders with `/`; then parts of files.
 
-    whole: list[str]
-    """Paths, and folders with `/`."""
-    hunks: list[tuple[ReviewChange, str]]
-    """Parts of files, each as the beginning of a hunk's id."""
-
-
-def _names(review: Review, names: Sequence[str]) -> _Names:
-    """Return what names stand for, as they were typed. Raises DecisionRefused."""
-    found = _Names([], [])
+    Of a part it is the beginning of a hunk's id. Raises DecisionRefused.
+    """
+    whole: list[str] = []
+    hunks: list[tuple[ReviewChange, str]] = []
     for name in names:
         head, colon, hunk = name.rpartition(":")
         is_part = bool(colon and not name.endswith("/") and review.names.meant(head))
         if is_part and not review.names.meant(name):
-            found.hunks.append((review.meant(head), hunk))
+            hunks.append((review.meant(head), hunk))
         elif is_part and not name.startswith("./"):
             raise DecisionRefused(
                 f"'{name}' is a changed file, and may mean a part of '{head}'",
                 next_step=f"Write './{name}' for the file; for the part answer in the terminal or on the page.",
             )
         else:
-            found.whole.append(review.exact_name(name))
-    return found
+            whole.append(review.exact_name(name))
+    return whole, hunks
 
 
 def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accepted: bool) -> ReviewChoice:
@@ -164,7 +158,7 @@ def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accep
 def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
     from pydantic import ValidationError
 
-    from llm_do_temporal.extensions.review.policy.answer import LineComment
+    from llm_do_temporal.extensions.review.policy.review import LineComment
 
     heads = [text[: colon.start()] for colon in re.finditer(":", text)]
     found = {path: head for head in heads for path in choice.review.names.meant(head)}
@@ -186,11 +180,6 @@ def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
         return choice.with_comment(LineComment(path=path, line=line, text=said.strip()))
     except ValidationError:
         raise UsageError(f"the remark on '{shown_name(path)}' is empty, or has more than 4,000 characters") from None
-
-
-def with_edited(choice: ReviewChoice, change: ReviewChange, text: str) -> ReviewChoice:
-    """Return the choice with a file as a person has edited it. Blocks: the text goes into the blob store."""
-    return choice.with_edit(change, choice.review.contents.keep(text))
 
 
 _UNCUT = 1_000_000
@@ -246,14 +235,15 @@ async def review(
             if diff or why or as_json or paths:
                 raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
             return await _answer(client, location, _meant(found, run, approval, digest), options)
+        waiting = [one for one in found if one.question.is_open]
         if as_json:
             print_json([await asyncio.to_thread(_json, one, paths) for one in found], pretty=True)
         elif why:
             await _show_origins(client, found, paths)
         elif diff or paths:
             await _show_changes(found, paths)
-        elif _can_ask() and any(one.question.is_open for one in found):
-            await _go_through(client, [one for one in found if one.question.is_open])
+        elif waiting and sys.stdin.isatty() and sys.stdout.isatty() and is_seen(sys.stderr):
+            await _go_through(client, waiting)
         else:
             _show_overviews(found, location)
     return 0
@@ -350,7 +340,7 @@ async def _edited(choice: ReviewChoice, names: Sequence[str]) -> ReviewChoice | 
         text = await edited_text(choice.review, change, prompter)
         if text is None:
             return None
-        choice = await asyncio.to_thread(with_edited, choice, change, text)
+        choice = choice.with_edit(change, await asyncio.to_thread(choice.review.contents.keep, text))
     return choice
 
 
@@ -474,7 +464,3 @@ def _print(lines: Sequence[Text]) -> None:
 
 def _width() -> int:
     return width_of(sys.stdout) or _UNCUT
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and is_seen(sys.stderr)

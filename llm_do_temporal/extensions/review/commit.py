@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,8 +26,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.extension import Finding
-from llm_do_temporal.extensions.review.policy.sections import Section, section_of
-from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind, steps_of
+from llm_do_temporal.extensions.review.policy.review import CommitStep, Section, StepKind, section_of, steps_of
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.policy.identity import digest_of
@@ -101,15 +99,16 @@ class Disk:
 
     def sync_each(self, opening: Sequence[Callable[[], int]]) -> None:
         """Have files on the disk, several at a time: a disk takes them together. Each call opens one."""
-        with ThreadPoolExecutor(SYNCED_TOGETHER) as pool:
-            deque(pool.map(self._sync_opened, opening), maxlen=0)
 
-    def _sync_opened(self, opening: Callable[[], int]) -> None:
-        file = opening()
-        try:
-            self.sync(file)
-        finally:
-            os.close(file)
+        def sync_opened(opened: Callable[[], int]) -> None:
+            file = opened()
+            try:
+                self.sync(file)
+            finally:
+                os.close(file)
+
+        with ThreadPoolExecutor(SYNCED_TOGETHER) as pool:
+            deque(pool.map(sync_opened, opening), maxlen=0)
 
     def write_whole(self, folder: int, name: str, data: bytes, mode: int, *, synced: bool = True) -> None:
         """Make a file with these bytes and permissions, and unless `synced` is false have it on the disk."""
@@ -158,15 +157,6 @@ _NAMED = 3
 """Most commits that one finding names."""
 
 
-@dataclass(frozen=True)
-class KeptRecord:
-    """Record of the journal, and when it was written."""
-
-    record: CommitRecord
-    written_at: float
-    """Time in seconds since 1970."""
-
-
 class CommitJournal:
     """Journal of one workshop: a file for each commit, in the workshop's own state."""
 
@@ -194,14 +184,14 @@ class CommitJournal:
         found = [self._read(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}"))]
         return [record for record in found if record is not None and record.outcome is None]
 
-    def kept(self) -> list[KeptRecord]:
-        """Return every record that can be read."""
-        found: list[KeptRecord] = []
+    def ended(self, before: float) -> list[str]:
+        """Return the keys of the commits that ended before a time in seconds since 1970, as far as they can be read."""
+        found: list[str] = []
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             with suppress(EffectFailed, FileNotFoundError):
                 record = self._read(path)
-                if record is not None:
-                    found.append(KeptRecord(record, path.stat().st_mtime))
+                if record is not None and record.outcome is not None and path.stat().st_mtime < before:
+                    found.append(record.key)
         return found
 
     def discard(self, key: str) -> None:
@@ -474,19 +464,17 @@ def _planned(layer: Layer, key: str, reviewed: str) -> CommitRecord:
     """Return the steps of a commit that has not begun, and where their files are to be staged."""
     steps = steps_of(layer)
     going = _going(steps)
-    staged = {step.path: _staged_at(step.path, key, going) for step in steps if step.kind is StepKind.PUT}
+    staged: dict[str, tuple[str, str]] = {}
+    for path in (step.path for step in steps if step.kind is StepKind.PUT):
+        # In the nearest folder that is there and stays.
+        folder = next((one for one in above(path) if one not in going), "")
+        staged[path] = folder, f".llm-do-{digest_of([key, path])[:32]}.tmp"
     return CommitRecord(key=key, reviewed=reviewed, steps=steps, staged=staged)
 
 
 def _going(steps: Sequence[CommitStep]) -> set[str]:
     """Return the paths at which there is no folder for all of the commit."""
     return {step.path for step in steps if step.kind in (StepKind.REMOVE, StepKind.MAKE)}
-
-
-def _staged_at(path: str, key: str, going: Collection[str]) -> tuple[str, str]:
-    """Return folder and name under which the file at the path is staged: the nearest folder that is there and stays."""
-    folder = next((one for one in above(path) if one not in going), "")
-    return folder, f".llm-do-{digest_of([key, path])[:32]}.tmp"
 
 
 def _open_staged(folder: str, name: str, base: BaseFiles) -> int:
@@ -502,13 +490,7 @@ def _is_readable_file(node: LayerNode | None) -> bool:
 def ended_commits(workshop: Path, before: float) -> dict[str, tuple[str, Callable[[], None]]]:
     """Return the journals of commits that ended before a time, as `Extension.leftovers` has them."""
     journal = CommitJournal(workshop, Disk())
-    keys = [one.record.key for one in journal.kept() if one.record.outcome is not None and one.written_at < before]
-    return {key: (workflow_of(key), partial(journal.discard, key)) for key in keys}
-
-
-def workflow_of(key: str) -> str:
-    """Return the id of the workflow that made the commit with this key."""
-    return key.rpartition("#")[0]
+    return {key: (key.rpartition("#")[0], partial(journal.discard, key)) for key in journal.ended(before)}
 
 
 def examine_commits(workshop: Path) -> list[Finding]:

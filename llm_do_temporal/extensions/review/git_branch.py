@@ -24,7 +24,6 @@ from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox
 from llm_do_temporal.policy.layers.layer import (
     Layer,
-    LayerEntry,
     LayerNode,
     NodeKind,
     folder_node,
@@ -295,9 +294,13 @@ class GitBranch:
                 return CommittedChanges(committed=True, paths=len(layer.changes), commit=made)
             parent = tip or self.parent()
             files = GitFiles(self._repository, parent, contents, layer.changes)
-            conflicts = self._conflicts(layer, files)
+            conflicts = [str(conflict) for conflict in against(layer, files).conflicts]
+            gone = {self._repository.path_of(path) for path, entry in layer.changes.items() if entry.now is None}
+            for path, entry in layer.changes.items():
+                if entry.now is not None and files.has_other_below(path, gone):
+                    conflicts.append(f"{path}: there is something else in the folder that it takes the place of")
             if conflicts:
-                return CommittedChanges(committed=False, conflicts=conflicts[:MAX_CONFLICTS])
+                return CommittedChanges(committed=False, conflicts=tuple(conflicts[:MAX_CONFLICTS]))
             commit = self._written(layer, contents, parent, _message(message, key, by))
             if self._repository.says_yes("update-ref", "--create-reflog", self._ref, commit, tip or _NONE):
                 return CommittedChanges(committed=True, paths=len(layer.changes), commit=commit)
@@ -315,14 +318,6 @@ class GitBranch:
                 return name
         return None
 
-    def _conflicts(self, layer: Layer, files: GitFiles) -> tuple[str, ...]:
-        conflicts = [str(conflict) for conflict in against(layer, files).conflicts]
-        gone = {self._repository.path_of(path) for path, entry in layer.changes.items() if entry.now is None}
-        for path, entry in layer.changes.items():
-            if entry.now is not None and files.has_other_below(path, gone):
-                conflicts.append(f"{path}: there is something else in the folder that it takes the place of")
-        return tuple(conflicts)
-
     def _written(self, layer: Layer, contents: LayerContents, parent: str, message: bytes) -> str:
         """Write the objects of the commit, which nothing leads to yet, and return its name."""
         git = self._repository
@@ -330,23 +325,20 @@ class GitBranch:
             folder = Path(name)
             index = {"GIT_INDEX_FILE": str(folder / "index")}
             git.run("read-tree", parent, variables=index)
-            lines = self._index_lines(layer.changes.items(), contents, folder)
-            git.run("update-index", "--add", "--replace", "-z", "--index-info", data=lines, variables=index)
+            # What goes first, then what is there.
+            lines = [f"0 {_NONE}\t{git.path_of(path)}" for path, one in layer.changes.items() if one.now is None]
+            put = [(path, one.now) for path, one in layer.changes.items() if one.now is not None]
+            for number, (path, node) in enumerate(put):
+                data = node.target.encode() if node.kind is NodeKind.LINK else contents.read(node, path)
+                (folder / str(number)).write_bytes(data)
+            names = "".join(f"{folder / str(number)}\n" for number in range(len(put)))
+            objects = git.run("hash-object", "-w", "--no-filters", "--stdin-paths", data=names.encode())
+            for (path, node), made in zip(put, objects.decode().split(), strict=True):
+                lines.append(f"{git_mode(node)} {made}\t{git.path_of(path)}")
+            told = b"".join(f"{line}\0".encode() for line in lines)
+            git.run("update-index", "--add", "--replace", "-z", "--index-info", data=told, variables=index)
             tree = git.run("write-tree", variables=index).decode().strip()
             return git.run("commit-tree", tree, "-p", parent, data=message, variables=_AUTHOR).decode().strip()
-
-    def _index_lines(self, changes: Collection[tuple[str, LayerEntry]], contents: LayerContents, folder: Path) -> bytes:
-        """Return what `update-index` is told: what goes first, then what is there."""
-        put = [(path, entry.now) for path, entry in changes if entry.now is not None]
-        lines = [f"0 {_NONE}\t{self._repository.path_of(path)}" for path, entry in changes if entry.now is None]
-        for number, (path, node) in enumerate(put):
-            data = node.target.encode() if node.kind is NodeKind.LINK else contents.read(node, path)
-            (folder / str(number)).write_bytes(data)
-        names = "".join(f"{folder / str(number)}\n" for number in range(len(put)))
-        objects = self._repository.run("hash-object", "-w", "--no-filters", "--stdin-paths", data=names.encode())
-        for (path, node), name in zip(put, objects.decode().split(), strict=True):
-            lines.append(f"{git_mode(node)} {name}\t{self._repository.path_of(path)}")
-        return b"".join(f"{line}\0".encode() for line in lines)
 
 
 def check_branch(workshop: Path, sandbox: WorkshopSandbox | None, name: str) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, Section
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import Message, is_empty, is_none, is_zero

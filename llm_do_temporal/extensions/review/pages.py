@@ -36,13 +36,11 @@ from llm_do_temporal.extensions.review.client import (
     reviews_of,
 )
 from llm_do_temporal.extensions.review.messages import ShownReview, shown_review
-from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENTS, LineComment, ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import MAX_COMMENTS, LineComment, ReviewAnswer, Section
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.layers.layer import LayerNode, NodeKind
-from llm_do_temporal.policy.layers.patch import FileHunks, Hunk, ended_line, file_hunks, line_span
-from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.policy.layers.layer import LayerNode, is_file
+from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.storage.external_storage import blobs_of
 from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
 from llm_do_temporal.ui.content.forms import MAX_ROWS, keeps_text, with_ends_of
@@ -55,20 +53,7 @@ from llm_do_temporal.ui.pages.inbox import decided, inbox_address, kept_query, q
 from llm_do_temporal.ui.requests import client_of, is_barred, number_in, sentence, settings_of
 
 
-def review_file_address(run: str, approval: str, number: int) -> str:
-    """Return the address of what changes in one file of a review; `/old` and `/new` behind it are the bytes."""
-    return f"{approval_address(run, approval)}/files/{number}"
-
-
-@dataclass(frozen=True)
-class OpenedReview:
-    """Review with the store that its files are read from."""
-
-    review: Review
-    blobs: BlobStore
-
-
-async def review_of(request: Request) -> OpenedReview:
+async def review_of(request: Request) -> Review:
     """Return the review that the address names. Raises UsageError, EffectFailed where it cannot be read here."""
     question = await question_of(request)
     if question.request.extension is None:
@@ -76,7 +61,7 @@ async def review_of(request: Request) -> OpenedReview:
     return await opened_review(request, question)
 
 
-async def opened_review(request: Request, question: Question) -> OpenedReview:
+async def opened_review(request: Request, question: Question) -> Review:
     """Return the review that a question asks for. Raises EffectFailed where it cannot be read here."""
     workshop, blobs = settings_of(request).workshop, blobs_of(client_of(request).temporal.data_converter)
     if blobs is None:
@@ -84,25 +69,23 @@ async def opened_review(request: Request, question: Question) -> OpenedReview:
             raise EffectFailed("the blob store with the changes is not where this page runs")
         blobs = await blobs_at(request, workshop)
     (review,) = await asyncio.to_thread(reviews_of, [question], blobs)
-    return OpenedReview(review, blobs)
+    return review
 
 
 TEXT = "text"
 """Field with the text of the file."""
 
 
-async def show_edit(
-    request: Request, opened: OpenedReview, choice: ReviewChoice, number: str, *, part: int, note: str
-) -> Response:
+async def show_edit(request: Request, choice: ReviewChoice, number: str, *, part: int, note: str) -> Response:
     """Show the text of a file, to be changed. Raises UsageError, DecisionRefused for one that cannot be edited here."""
-    change = change_at(opened.review, number)
-    text = await asyncio.to_thread(_text, opened, choice, change)
+    change = change_at(choice.review, number)
+    text = await asyncio.to_thread(_text, choice, change)
     return render(
         request,
         "review/review_edit.html",
-        question=opened.review.question,
+        question=choice.review.question,
         digest=text_of(request.state.form, "digest"),
-        changes=opened.review.shown.section.digest,
+        changes=choice.review.shown.section.digest,
         draft=choice.draft().model_dump_json(),
         change=change,
         number=number,
@@ -117,33 +100,28 @@ async def show_edit(
     )
 
 
-async def kept_edit(opened: OpenedReview, choice: ReviewChoice, number: str, form: FormData) -> ReviewChoice:
+async def kept_edit(choice: ReviewChoice, number: str, form: FormData) -> ReviewChoice:
     """Return the choice with the text that the form has for a file, which is kept. Raises like `show_edit`."""
-    change = change_at(opened.review, number)
-    before = await asyncio.to_thread(_text, opened, choice, change)
+    change = change_at(choice.review, number)
+    before = await asyncio.to_thread(_text, choice, change)
     text = with_ends_of(text_of(form, TEXT), before)
     if text == before:
         return choice
-    edited = choice.with_edit(change, await asyncio.to_thread(opened.review.contents.keep, text))
+    edited = choice.with_edit(change, await asyncio.to_thread(choice.review.contents.keep, text))
     # The folder of a new file has a box of its own.
     return replace(edited, whole=edited.whole & choice.whole.union(change.change.paths))
 
 
-async def dropped_edit(opened: OpenedReview, choice: ReviewChoice, number: str, _form: FormData) -> ReviewChoice:
-    """Return the choice with a file accepted as the worker wrote it. Raises UsageError."""
-    return choice.with_ticked(change_at(opened.review, number), ticked=True)
-
-
-def _text(opened: OpenedReview, choice: ReviewChoice, change: ReviewChange) -> str:
+def _text(choice: ReviewChoice, change: ReviewChange) -> str:
     edited, now = choice.edits.get(change.path), change.change.now
     if now is None:
         raise DecisionRefused(f"'{change.path}' is gone in this change, so there is nothing to edit")
-    contents = opened.review.contents
-    text = contents.text(now, change.path) if edited is None else opened.blobs.read(edited).decode()
+    contents = choice.review.contents
+    text = contents.text(now, change.path) if edited is None else contents.blobs.read(edited).decode()
     if not keeps_text(text):
         raise DecisionRefused(
             f"'{change.path}' has hidden characters or mixed line ends, which a browser would change",
-            next_step=f"Edit it in a terminal: `llm-do-temporal review {opened.review.question.run} --edit PATH`.",
+            next_step=f"Edit it in a terminal: `llm-do-temporal review {choice.review.question.run} --edit PATH`.",
         )
     return text
 
@@ -162,7 +140,7 @@ NO_PRECEDENTS = Precedents("", {}, 0, [])
 class ReviewStep:
     """State of a review on its page, between two requests."""
 
-    opened: OpenedReview | None = None
+    opened: Review | None = None
     """The review, where it was read already."""
     choice: ReviewChoice | None = None
     """None: as was decided, or as approving would have it."""
@@ -175,12 +153,7 @@ class ReviewStep:
     is_sent: bool = False
 
 
-FIRST_STEP = ReviewStep()
-
-
-async def show_review(
-    request: Request, question: Question, known: Sequence[Question], step: ReviewStep = FIRST_STEP
-) -> Response:
+async def show_review(request: Request, question: Question, known: Sequence[Question], step: ReviewStep) -> Response:
     """Show the review that the question asks for, at this step; `known` are all questions of the run."""
     shown, background, queue, last = await asyncio.gather(
         _contents(request, question, step),
@@ -223,22 +196,28 @@ async def take_review(request: Request, question: Question, known: Sequence[Ques
             return await _decide(request, question, at, _rejection(at.note))
         opened = await opened_review(request, question)
         at = replace(at, opened=opened)
-        choice = await asyncio.to_thread(sent_choice, opened.review, form)
+        choice = await asyncio.to_thread(sent_choice, opened, form)
         at = replace(at, choice=choice)
         if step in ("all", "none"):
             at = replace(at, choice=all_of(choice) if step == "all" else none_of(choice))
             return await show_review(request, question, known, at)
         if step in ("", "look", "part", "open"):
             part = number_in(which) or 1 if step == "part" else at.part
-            only = (number_of(opened.review, which),) if step == "open" else ()
+            only = (number_of(opened, which),) if step == "open" else ()
             return await show_review(request, question, known, replace(at, part=part, unfolded=only))
         if step == "edit":
-            return await show_edit(request, opened, choice, which, part=at.part, note=at.note)
+            return await show_edit(request, choice, which, part=at.part, note=at.note)
         if step in ("keep", "drop"):
-            changed = await (kept_edit if step == "keep" else dropped_edit)(opened, choice, which, form)
-            at = replace(at, choice=changed, unfolded=(number_of(opened.review, which),))
+            number = number_of(opened, which)
+            # Dropped, the file is accepted as the worker wrote it.
+            choice = (
+                await kept_edit(choice, which, form)
+                if step == "keep"
+                else choice.with_ticked(opened.changes[number], ticked=True)
+            )
+            at = replace(at, choice=choice, unfolded=(number,))
             return await show_review(request, question, known, at)
-        decision = await asyncio.to_thread(_decision, step, opened.review, choice, at.note)
+        decision = await asyncio.to_thread(_decision, step, opened, choice, at.note)
     except (DecisionRefused, UsageError, EffectFailed) as wrong:
         status = 409 if isinstance(wrong, DecisionRefused) and at.choice is None else 422
         return await show_review(request, question, known, replace(at, problem=_told(wrong), status=status))
@@ -248,7 +227,9 @@ async def take_review(request: Request, question: Question, known: Sequence[Ques
 def _decision(step: str, review: Review, choice: ReviewChoice, note: str) -> Decision:
     """Return the decision that a button stands for; reads files. Raises DecisionRefused and UsageError."""
     if step == "reject":
-        return _rejection("\n".join(filter(None, (note, comments_as_text(choice)))))
+        # A rejection has no answer that could hold the comments.
+        said = (f"{one.path}{f':{one.line}' if one.line else ''}: {one.text}" for one in choice.comments)
+        return _rejection("\n".join(filter(None, (note, *said))))
     if step == "ask":
         choice = replace(none_of(choice), rest="keep")
         if not note and not choice.comments:
@@ -288,19 +269,18 @@ async def _decide(request: Request, question: Question, at: ReviewStep, decision
 async def _contents(request: Request, question: Question, step: ReviewStep) -> dict[str, Any]:
     """Return the part of the review that is shown, or the reason why none can be."""
     try:
-        opened = step.opened or await opened_review(request, question)
-        review = await asyncio.to_thread(compared, opened.review, settings_of(request).workshop)
-        opened = replace(opened, review=review)
-        choice, part = await asyncio.to_thread(_part, opened, step)
+        review = step.opened or await opened_review(request, question)
+        review = await asyncio.to_thread(compared, review, settings_of(request).workshop)
+        choice, part = await asyncio.to_thread(_part, review, step)
     except LlmDoError as error:
         return {"part": None, "unreadable": _told(error), "conflicts": {}, "moved": {}, "draft": "", "keeps": False}
     shown = {"part": part, "unreadable": "", "conflicts": review.conflicts, "moved": review.moved}
     return shown | {"draft": choice.draft().model_dump_json(), "keeps": choice.rest == "keep"}
 
 
-def _part(opened: OpenedReview, step: ReviewStep) -> tuple[ReviewChoice, ReviewPart]:
-    choice = step.choice or first_choice(opened.review)
-    return choice, part_of(opened.review, choice, step.part, opened.blobs, step.unfolded)
+def _part(review: Review, step: ReviewStep) -> tuple[ReviewChoice, ReviewPart]:
+    choice = step.choice or first_choice(review)
+    return choice, part_of(review, choice, step.part, step.unfolded)
 
 
 def _others(question: Question, known: Sequence[Question]) -> list[tuple[Question, ShownReview]]:
@@ -316,27 +296,27 @@ def _told(error: LlmDoError) -> str:
 
 async def show_file(request: Request) -> Response:
     """Show what changes in one file, for a page that has only its line so far."""
-    opened = await review_of(request)
-    review, number = opened.review, number_of(opened.review, request.path_params["number"])
+    review = await review_of(request)
+    number = number_of(review, request.path_params["number"])
     choice = first_choice(review)
     row = row_of(review, choice, number)
-    body = await asyncio.to_thread(body_of, review, choice, row, opened.blobs)
+    body = await asyncio.to_thread(body_of, review, choice, row)
     may_decide = review.question.is_open and not is_barred(request, review.question)
     return render(request, "review/review_file.html", row=replace(row, body=body), may_decide=may_decide)
 
 
 async def send_side(request: Request) -> Response:
     """Send the bytes of one side of a change: as it was, or as it is in the layer."""
-    opened = await review_of(request)
-    change = change_at(opened.review, request.path_params["number"]).change
+    review = await review_of(request)
+    change = change_at(review, request.path_params["number"]).change
     if request.path_params["side"] not in ("old", "new"):
         raise HTTPException(404)
     is_new = request.path_params["side"] == "new"
     node, path = (change.now, change.path) if is_new else (change.base, change.old_path or change.path)
-    if node is None or node.kind is not NodeKind.FILE:
+    if not is_file(node):
         raise HTTPException(404)
     try:
-        data = await asyncio.to_thread(opened.review.contents.bytes, node, path)
+        data = await asyncio.to_thread(review.contents.bytes, node, path)
     except LlmDoError as error:
         raise HTTPException(404) from error
     # By its bytes, whatever a model has called it.
@@ -347,10 +327,10 @@ async def send_side(request: Request) -> Response:
 
 async def show_reason(request: Request) -> Response:
     """Show the words of the model in the turn in which it made a change."""
-    opened = await review_of(request)
-    number = number_of(opened.review, request.path_params["number"])
-    origin = await read_origin(client_of(request), opened.review, opened.review.changes[number])
-    address = row_of(opened.review, first_choice(opened.review), number).author_address
+    review = await review_of(request)
+    number = number_of(review, request.path_params["number"])
+    origin = await read_origin(client_of(request), review, review.changes[number])
+    address = row_of(review, first_choice(review), number).author_address
     return render(request, "review/review_reason.html", origin=origin, address=address)
 
 
@@ -431,11 +411,6 @@ def check_whole(choice: ReviewChoice) -> None:
             f"what is ticked cannot be made without {listed(along)}",
             next_step="Tick these, too, or untick the others.",
         )
-
-
-def comments_as_text(choice: ReviewChoice) -> str:
-    """Return the comments line by line, for a rejection, which has no answer that could hold them."""
-    return "\n".join(f"{one.path}{f':{one.line}' if one.line else ''}: {one.text}" for one in choice.comments)
 
 
 def _boxed(
@@ -527,15 +502,6 @@ class ReviewRow:
 
 
 @dataclass(frozen=True)
-class TreeLine:
-    """Line of the tree: a folder, or a changed file in it."""
-
-    name: str
-    row: ReviewRow | None = None
-    """None for a folder."""
-
-
-@dataclass(frozen=True)
 class ReviewPart:
     """Rows on one page of a review."""
 
@@ -553,22 +519,23 @@ class ReviewPart:
     """Number of each page, with the first path on it; empty where there is one page."""
 
     @property
-    def tree(self) -> list[TreeLine]:
-        """Lines of the tree, each folder with its whole path: one may be too deep for any other way to draw it."""
-        lines: list[TreeLine] = []
+    def tree(self) -> list[tuple[str, ReviewRow | None]]:
+        """Names in the tree with their files, of folders with None.
+
+        Each folder has its whole path: one may be too deep for any other way to draw it.
+        """
+        lines: list[tuple[str, ReviewRow | None]] = []
         above = ""
         for row in self.rows:
             folder, _, name = row.change.path.rpartition("/")
             if folder != above:
-                lines.append(TreeLine(f"{folder}/" if folder else "./"))
+                lines.append((f"{folder}/" if folder else "./", None))
             above = folder
-            lines.append(TreeLine(name, row))
+            lines.append((name, row))
         return lines
 
 
-def part_of(
-    review: Review, choice: ReviewChoice, number: int, blobs: BlobStore, opened: Collection[int] = ()
-) -> ReviewPart:
+def part_of(review: Review, choice: ReviewChoice, number: int, opened: Collection[int] = ()) -> ReviewPart:
     """Return one page of the review; reads the files that are open on it. Blocks.
 
     Files with chosen parts, edits and comments are open wherever they are, so that forms have all of their boxes.
@@ -584,7 +551,7 @@ def part_of(
     def read(row: ReviewRow) -> ReviewRow:
         if row.number not in must and not is_small:
             return row
-        body = body_of(review, choice, row, blobs)
+        body = body_of(review, choice, row)
         is_long = body.diff.added + body.diff.removed > FOLDED_LINES
         return row if is_long and row.number not in must else replace(row, body=body)
 
@@ -607,26 +574,27 @@ def row_of(review: Review, choice: ReviewChoice, number: int) -> ReviewRow:
         change=change,
         state=choice.state(change),
         comments=[one for one in choice.comments if one.path == change.path],
-        address=review_file_address(question.run, question.id, number),
+        address=f"{approval_address(question.run, question.id)}/files/{number}",
         author_address=invocation_address(question.run, author.invocation) + turn,
     )
 
 
-def body_of(review: Review, choice: ReviewChoice, row: ReviewRow, blobs: BlobStore) -> RowBody:
+def body_of(review: Review, choice: ReviewChoice, row: ReviewRow) -> RowBody:
     """Return what changes in a file; reads it. Blocks. Raises BlobsUnreachable and KeyMismatch."""
     change, path = row.change, row.change.path
     diff = review.diff(change)
     hunks, is_divisible = diff.hunks, diff.is_divisible
     edited = choice.edits.get(path)
+    now, base = change.change.now, change.change.base
     if edited is not None:
-        found = _edited(review, change, blobs.read(edited))
+        before = review.contents.bytes(base, path) if is_file(base) else b""
+        found = file_hunks(before, review.contents.blobs.read(edited))
         hunks, is_divisible = (() if found is None else found.hunks), False
     is_too_long = sum(len(hunk.lines) for hunk in hunks) > MOST_LINES
     if is_too_long:
         hunks, is_divisible = (), False
     taken = choice.parts.get(path)
     language = language_of(path)
-    now, base = change.change.now, change.change.base
     return RowBody(
         diff=diff,
         hunks=[_shown_hunk(hunk, language, is_taken=taken is None or hunk.id in taken) for hunk in hunks],
@@ -638,12 +606,6 @@ def body_of(review: Review, choice: ReviewChoice, row: ReviewRow, blobs: BlobSto
     )
 
 
-def _edited(review: Review, change: ReviewChange, text: bytes) -> FileHunks | None:
-    base = change.change.base
-    before = b"" if base is None or base.kind is not NodeKind.FILE else review.contents.bytes(base, change.path)
-    return file_hunks(before, text)
-
-
 def _shown_hunk(hunk: Hunk, language: str | None, *, is_taken: bool) -> ShownHunk:
     old, new = line_span(hunk.old_start, hunk.old_lines), line_span(hunk.new_start, hunk.new_lines)
     heading = f"@@ -{old} +{new} @@"
@@ -652,7 +614,7 @@ def _shown_hunk(hunk: Hunk, language: str | None, *, is_taken: bool) -> ShownHun
 
 
 def _has_bytes(node: LayerNode | None) -> bool:
-    return node is not None and node.kind is NodeKind.FILE and node.blob is not None
+    return is_file(node) and node.blob is not None
 
 
 _ADDRESS = "/runs/{run}/approvals/{approval}/files/{number}"

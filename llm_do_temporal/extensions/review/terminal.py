@@ -45,8 +45,7 @@ from llm_do_temporal.extensions.review.client import (
     read_origin,
 )
 from llm_do_temporal.extensions.review.messages import ChangeCounts, CheckResult, shown_review
-from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import LineComment, ReviewAnswer, Section
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.layers.layer import LayerChangeKind, LayerNode, NodeKind, name_of
 from llm_do_temporal.policy.layers.patch import Hunk, line_span
@@ -134,16 +133,11 @@ def _answer_words(review: Review) -> list[str]:
     verdict, answer = review.question.verdict, review.answer
     if verdict is None and answer == ReviewAnswer(changes=answer.changes):
         return []
-    if verdict is None:
-        return [f"as it is asked now, approving {_answer_choice(review, answer)}"]
-    by = visible_line(verdict.by or "somebody", 80)
-    if verdict.decision is DecisionKind.REJECT:
+    by = visible_line(verdict.by or "somebody", 80) if verdict is not None else ""
+    if verdict is not None and verdict.decision is DecisionKind.REJECT:
         return [f"rejected by {by}: {visible_line(verdict.note, 300)}" if verdict.note else f"rejected by {by}"]
-    return [f"answered by {by}: it {_answer_choice(review, answer)}"]
-
-
-def _answer_choice(review: Review, answer: ReviewAnswer) -> str:
-    return choice_words(ReviewChoice.of(review, answer).with_taken_along())
+    what = choice_words(ReviewChoice.of(review, answer).with_taken_along())
+    return [f"as it is asked now, approving {what}" if verdict is None else f"answered by {by}: it {what}"]
 
 
 def choice_words(choice: ReviewChoice) -> str:
@@ -167,11 +161,8 @@ def origin_lines(origin: ChangeOrigin) -> list[str]:
     place = f"{origin.invocation}, turn {origin.turn}"
     if not origin.words:
         return [f"{place}: the model wrote no words"]
-    before = (
-        ""
-        if origin.words_turn == origin.turn
-        else f" (it wrote none in that turn; these are of turn {origin.words_turn})"
-    )
+    is_older = origin.words_turn != origin.turn
+    before = f" (it wrote none in that turn; these are of turn {origin.words_turn})" if is_older else ""
     return [f"{place}{before}:", *(f"  | {line}" for line in remove_keys(origin.words).split("\n"))]
 
 
@@ -214,11 +205,8 @@ def change_head(change: ReviewChange, diff: ShownDiff, width: int) -> list[Text]
     if change.moved:
         lines += indented(Text(f"changed since it was asked: {change.moved}", style="red"), width, 2)
     if diff.problem:
-        lines += indented(
-            Text(f"{'not all is' if diff.hunks else 'not'} shown: {visible_line(diff.problem, 300)}", style="yellow"),
-            width,
-            2,
-        )
+        told = f"{'not all is' if diff.hunks else 'not'} shown: {visible_line(diff.problem, 300)}"
+        lines += indented(Text(told, style="yellow"), width, 2)
     return lines
 
 
@@ -385,8 +373,12 @@ def check_lines(check: CheckResult | None, width: int) -> list[Text]:
 
 async def edited_text(review: Review, change: ReviewChange, prompter: Prompter) -> str | None:
     """Return the text of a changed file as the person leaves it; None, told why, where nothing was edited."""
+    now = change.change.now
+    if now is None:
+        prompter.tell(f"'{change.path}' was deleted; there is nothing to edit")
+        return None
     try:
-        text = await asyncio.to_thread(text_before, review, change)
+        text = await asyncio.to_thread(review.contents.text, now, change.path)
     except DecisionRefused as refused:
         prompter.tell(refused.message)
         return None
@@ -396,13 +388,6 @@ async def edited_text(review: Review, change: ReviewChange, prompter: Prompter) 
         prompter.tell("nothing was edited")
         return None
     return edited
-
-
-def text_before(review: Review, change: ReviewChange) -> str:
-    """Return the text of a file as it was proposed. Raises DecisionRefused where there is none to edit."""
-    if change.change.now is None:
-        raise DecisionRefused(f"'{change.path}' was deleted; there is nothing to edit")
-    return review.contents.text(change.change.now, change.path)
 
 
 class _Move(Enum):
@@ -505,13 +490,15 @@ class ReviewWalk:
         if letter == "c":
             await self._comment(change)
         elif letter == "w":
-            await self._tell_origin(change)
-        else:
-            text = await edited_text(self._review, change, self._prompter)
-            if text is not None:
-                blob = await asyncio.to_thread(self._review.contents.keep, text)
-                self._extra = self._extra.with_edit(change, blob)
-                return True
+            try:
+                origin = await read_origin(self._client, self._review, change)
+                self._prompter.tell("\n".join(origin_lines(origin)))
+            except LlmDoError as error:
+                self._prompter.tell(error.message)
+        elif (text := await edited_text(self._review, change, self._prompter)) is not None:
+            blob = await asyncio.to_thread(self._review.contents.keep, text)
+            self._extra = self._extra.with_edit(change, blob)
+            return True
         return False
 
     def _accept_rest(self, changes: Sequence[ReviewChange]) -> _Move:
@@ -554,9 +541,8 @@ class ReviewWalk:
         self._skipped.discard(change.path)
 
     async def _comment(self, change: ReviewChange) -> None:
-        typed = (
-            await self._prompter.line("number of the line in the new file (empty: the whole file): ") or ""
-        ).strip()
+        asked = "number of the line in the new file (empty: the whole file): "
+        typed = (await self._prompter.line(asked) or "").strip()
         if typed and not (typed.isascii() and typed.isdigit() and int(typed)):
             self._prompter.tell(f"'{typed}' is no number of a line")
             return
@@ -564,14 +550,6 @@ class ReviewWalk:
         if text:
             line = int(typed) if typed else None
             self._extra = self._extra.with_comment(LineComment(path=change.path, line=line, text=text))
-
-    async def _tell_origin(self, change: ReviewChange) -> None:
-        try:
-            origin = await read_origin(self._client, self._review, change)
-        except LlmDoError as error:
-            self._prompter.tell(error.message)
-            return
-        self._prompter.tell("\n".join(origin_lines(origin)))
 
     async def _diff(self, change: ReviewChange) -> ShownDiff:
         if change.path not in self._diffs:

@@ -37,8 +37,7 @@ from llm_do_temporal.extensions.review.messages import (
     SettleReviewInput,
     ShownReview,
 )
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import CAPABILITIES, Section
+from llm_do_temporal.extensions.review.policy.review import CAPABILITIES, ReviewAnswer, Section
 from llm_do_temporal.messages.approvals import DecisionKind, ExtensionQuestion, Verdict
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.layers import CommittedChanges
@@ -181,7 +180,7 @@ class LayerReview:
                 state.check = await self._checked(prepared.layer.manifest)
             answers = await self._answers(prepared, state)
             state.proposed = {one.section: one.answer for one in answers if one.answer is not None}
-            settled = await self._settled_if_usable(prepared, answers, state)
+            settled = await self._settled(prepared, answers, state)
             if settled is None or await self._must_ask_again(prepared, settled, state):
                 continue
             try:
@@ -241,25 +240,22 @@ class LayerReview:
                 self._accepted(tool)
         self._layer.settle(settled.kept, settled.workers)
 
-    async def _settled_if_usable(
+    async def _settled(
         self, prepared: PreparedReview, answers: Sequence[SectionAnswer], state: _Round
     ) -> SettledReview | None:
         """Return what the answers come to; None: people must be asked again, as one of them cannot be used."""
+        request = SettleReviewInput(review=_review_of(prepared), tree=self._invocation.tree, answers=tuple(answers))
         try:
-            return await self._settled(prepared, answers)
-        except DecisionRefused as refused:
+            return await run_activity(SETTLE_REVIEW, request, summary="settle the review")
+        except FailureError as failure:
+            refused = explain(failure)
+            if not isinstance(refused, DecisionRefused):
+                raise refused from failure
             # An answer that cannot be used is nothing to be approved.
             state.proposed = {}
             state.unusable += 1
             state.reason = f"the answer could not be used: {refused.message}"
             return None
-
-    async def _settled(self, prepared: PreparedReview, answers: Sequence[SectionAnswer]) -> SettledReview:
-        request = SettleReviewInput(review=_review_of(prepared), tree=self._invocation.tree, answers=tuple(answers))
-        try:
-            return await run_activity(SETTLE_REVIEW, request, summary="settle the review")
-        except FailureError as failure:
-            raise explain(failure) from failure
 
     async def _committed(self, settled: SettledReview, answers: Sequence[SectionAnswer]) -> CommittedChanges | None:
         """Make the accepted changes; None: there are none."""

@@ -9,7 +9,7 @@ import pytest
 from llm_do_temporal.activities.commands import LayerGrounds
 from llm_do_temporal.errors import LayerUnavailable
 from llm_do_temporal.extensions.review.messages import CheckResult, shown_review
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import Section
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.review.questions import digest, section
 from tests.support.runs.delegation import last_tool_result, tool_results

@@ -17,7 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.client import ReviewChoice, read_origin, read_patch
 from llm_do_temporal.errors import SandboxRefusal, UsageError
 from llm_do_temporal.extensions.review.messages import shown_review
-from llm_do_temporal.extensions.review.policy.answer import LineComment
+from llm_do_temporal.extensions.review.policy.review import LineComment
 from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.review.questions import digest
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -275,7 +275,7 @@ async def listed(place: Place, run: str) -> bool:
 async def test_changes_outlive_the_removal_of_blobs_while_a_run_waits_and_go_with_the_run(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from llm_do_temporal.extensions.maintenance import delete as deleting
+    from llm_do_temporal.extensions.maintenance import removal as deleting
     from llm_do_temporal.extensions.maintenance.removal import delete_run, discard_leftovers
 
     monkeypatch.setattr(deleting, "SETTLE_SECONDS", 0)

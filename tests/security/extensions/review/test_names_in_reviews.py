@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer, named
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, named
 from llm_do_temporal.policy.layers.layer import Layer, LayerEntry, layer_of
 from tests.support.workshops.layered import EDITOR, text_file
 

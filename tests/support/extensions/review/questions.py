@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.extensions.review.messages import shown_review
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import Section
 
 
 def section(question: Question) -> Section:

@@ -17,8 +17,7 @@ from llm_do_temporal.extensions.review.messages import (
     ReviewSection,
     ShownReview,
 )
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section, sections_of
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, ReviewManifest, Section, sections_of
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,

@@ -18,8 +18,7 @@ from llm_do_temporal.extensions.review.messages import (
     SettledReview,
     SettleReviewInput,
 )
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, Section
 from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.layers.layer import NO_LAYER, CarriedLayer, Layer

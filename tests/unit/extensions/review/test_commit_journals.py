@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Collection
 from datetime import timedelta
 from pathlib import Path
@@ -19,10 +20,10 @@ from llm_do_temporal.extensions.review.commit import (
     CommitOutcome,
     CommitRecord,
     Disk,
+    ended_commits,
     examine_commits,
-    workflow_of,
 )
-from llm_do_temporal.extensions.review.policy.steps import CommitStep, StepKind
+from llm_do_temporal.extensions.review.policy.review import CommitStep, StepKind
 from llm_do_temporal.policy.layers.layer import folder_node
 
 HOUR = timedelta(hours=1)
@@ -113,5 +114,6 @@ def test_a_commit_that_has_not_ended_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "workflow"), [("r1#1-abc@x", "r1"), ("a#b/main/w-1#12-abc@x", "a#b/main/w-1"), ("odd", "")]
 )
-def test_a_key_names_its_workflow(key: str, workflow: str) -> None:
-    assert workflow_of(key) == workflow
+def test_a_key_names_its_workflow(tmp_path: Path, key: str, workflow: str) -> None:
+    keep(tmp_path, [key])
+    assert {one: found for one, (found, _) in ended_commits(tmp_path, time.time()).items()} == {key: workflow}

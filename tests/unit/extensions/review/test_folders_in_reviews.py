@@ -6,8 +6,7 @@ import pytest
 
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.extensions.review.client import Review, ReviewChoice
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import joined
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, joined
 from llm_do_temporal.extensions.review.terminal import choice_words
 from llm_do_temporal.policy.layers.layer import folder_node
 from tests.support.extensions.review.reviewed import Side, made_review

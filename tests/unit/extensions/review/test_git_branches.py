@@ -12,7 +12,7 @@ import pytest
 
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.extensions.review.git_branch import GitBranch, GitFiles, GitRepository
-from llm_do_temporal.extensions.review.policy.steps import for_git
+from llm_do_temporal.extensions.review.policy.review import for_git
 from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files

@@ -19,7 +19,7 @@ import pytest
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.extensions.review import commit as commit_module
 from llm_do_temporal.extensions.review.commit import CommitJournal, CommitOutcome, Disk, LayerCommit
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import Section
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, alike
 from llm_do_temporal.policy.layers.merge import ConflictKind, against, merged

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.extensions.review.commit import CommitJournal, CommitOutcome, Disk, LayerCommit
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import Section
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.extensions.review.commit import LayerCommit
-from llm_do_temporal.extensions.review.policy.sections import Section, accepted, joined
+from llm_do_temporal.extensions.review.policy.review import Section, accepted, joined
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.layers.layer import Layer, changes_of
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap

@@ -18,7 +18,7 @@ from llm_do_temporal.extensions.review.messages import (
     SettledReview,
     ShownReview,
 )
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import Section
 from llm_do_temporal.extensions.review.workflow import MOST_ROUNDS, LayerReview, ReviewOutcome
 from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict

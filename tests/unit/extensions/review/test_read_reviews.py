@@ -15,8 +15,7 @@ from llm_do_temporal.extensions.review.client import (
     decide_review,
     reviews_of,
 )
-from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import Section
+from llm_do_temporal.extensions.review.policy.review import LineComment, ReviewAnswer, Section
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.extensions.review.reviewed import (

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli import decisions, session
+from llm_do_temporal.cli import groups, session
 from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
-from llm_do_temporal.client.open_questions import InboxEntry, QuestionGroup, alone
+from llm_do_temporal.client.open_questions import InboxEntry, alone
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.extensions.review import commands
 from llm_do_temporal.extensions.review.client import Review, read_patch
 from llm_do_temporal.extensions.review.commands import ReviewOptions
 from llm_do_temporal.extensions.review.messages import CheckResult
-from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
+from llm_do_temporal.extensions.review.policy.review import LineComment, ReviewAnswer
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.extensions.review.reviewed import (
@@ -315,17 +315,17 @@ def test_a_review_that_was_decided_is_shown_and_takes_no_answer(
 def test_all_questions_of_a_run_are_decided_without_its_reviews(
     review: Review, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def groups(client: object, run: str, key: str | None) -> list[QuestionGroup]:
+    async def read_run(client: object, run: str) -> SimpleNamespace:
         asked = review.question.request
         told = (run, "editor", "ada", "a1", "editor", "main", asked.tool, "review 1", NOON, None, 0, 1, ())
-        return [alone(InboxEntry(*told, digest=asked.digest))]
+        return SimpleNamespace(groups=[alone(InboxEntry(*told, digest=asked.digest))])
 
     @asynccontextmanager
     async def opened(*_: object) -> AsyncGenerator[Any]:
         yield SimpleNamespace(client=ReviewedRun(review))
 
-    monkeypatch.setattr(decisions, "_groups", groups)
-    monkeypatch.setattr(decisions, "opened", opened)
+    monkeypatch.setattr(groups, "read_run", read_run)
+    monkeypatch.setattr(groups, "opened", opened)
     assert app(["approve", "run-1", "--all", "--yes"], exit_on_error=False, result_action="return_value") == 0
     said = capsys.readouterr().err
     assert "reviews are answered one by one: llm-do-temporal review run-1" in said

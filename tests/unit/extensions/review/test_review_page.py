@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.extensions.review.client import reviews_of
 from llm_do_temporal.extensions.review.messages import CheckResult
-from llm_do_temporal.extensions.review.policy.answer import ReviewAnswer
+from llm_do_temporal.extensions.review.policy.review import ReviewAnswer
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 from llm_do_temporal.policy.layers.layer import folder_node, link_node
 from tests.support.extensions.review.review_desk import ReviewDesk, review_desk, review_form, step_pairs

@@ -19,7 +19,7 @@ from llm_do_temporal.client.question_document import Background, precedents_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.extensions.review import terminal
 from llm_do_temporal.extensions.review.client import ChangeOrigin, Review, ReviewChange
-from llm_do_temporal.extensions.review.policy.answer import LineComment
+from llm_do_temporal.extensions.review.policy.review import LineComment
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.policy.layers.layer import folder_node

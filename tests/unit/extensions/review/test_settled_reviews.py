@@ -21,8 +21,7 @@ from llm_do_temporal.extensions.review.messages import (
     SettledReview,
     SettleReviewInput,
 )
-from llm_do_temporal.extensions.review.policy.answer import LineComment, ReviewAnswer
-from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section
+from llm_do_temporal.extensions.review.policy.review import LineComment, ReviewAnswer, ReviewManifest, Section
 from llm_do_temporal.messages.layers import CommittedChanges
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.layers.layer import MAX_RECENT, NO_LAYER, CarriedLayer, Layer, carried

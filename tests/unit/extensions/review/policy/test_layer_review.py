@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused, SandboxRefusal
-from llm_do_temporal.extensions.review.policy.sections import (
+from llm_do_temporal.extensions.review.policy.review import (
     ReviewManifest,
     Section,
     accepted,
@@ -15,8 +15,8 @@ from llm_do_temporal.extensions.review.policy.sections import (
     needing,
     section_of,
     sections_of,
+    steps_of,
 )
-from llm_do_temporal.extensions.review.policy.steps import steps_of
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, changes_of, folder_node, link_node
 from tests.support.workshops.layered import EDITOR, FilesInMind, PlayedDraft, laid_over, text_file

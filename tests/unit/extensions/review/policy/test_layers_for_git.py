@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_do_temporal.extensions.review.policy.sections import accepted
-from llm_do_temporal.extensions.review.policy.steps import for_git, worked_on
+from llm_do_temporal.extensions.review.policy.review import accepted, for_git, worked_on
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from tests.support.workshops.layered import EDITOR, FilesInMind, PlayedDraft, text_file
 

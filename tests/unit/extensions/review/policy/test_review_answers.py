@@ -9,23 +9,26 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import DecisionRefused, LlmDoError
-from llm_do_temporal.extensions.review.policy.answer import MAX_COMMENT_CHARS as MAX_COMMENTS
-from llm_do_temporal.extensions.review.policy.answer import (
+from llm_do_temporal.extensions.review.policy.review import MAX_COMMENT_CHARS as MAX_COMMENTS
+from llm_do_temporal.extensions.review.policy.review import (
     MAX_DIFFERENCES,
     MAX_NAMES,
     LineComment,
     PathDifference,
+    Rebase,
     ReturnedSection,
     ReviewAnswer,
+    ReviewManifest,
+    Section,
     SectionChoice,
     Settlement,
     check_file,
     named,
+    rebased,
     review_words,
+    sections_of,
     settled,
 )
-from llm_do_temporal.extensions.review.policy.sections import ReviewManifest, Section, sections_of
-from llm_do_temporal.extensions.review.policy.steps import Rebase, rebased
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.layers.layer import (
     FOREIGN,
