@@ -46,25 +46,15 @@ __all__ = [
     "offered_kinds",
     "read_kinds",
 ]
-_HOMES = {
-    "Connection": "llm_do_temporal.client.connections",
-    "Fate": "llm_do_temporal.client.decisions",
-    "FrozenQuestion": "llm_do_temporal.client.decisions",
-    "InboxContents": "llm_do_temporal.client.open_questions",
-    "InboxEntry": "llm_do_temporal.client.open_questions",
-    "LlmDoClient": "llm_do_temporal.client.client",
-    "LockedRun": "llm_do_temporal.client.open_questions",
-    "Node": "llm_do_temporal.client.views.run_view",
-    "OfferedKind": "llm_do_temporal.client.decisions",
-    "OpenQuestions": "llm_do_temporal.client.open_questions",
-    "Question": "llm_do_temporal.client.history.questions",
-    "QuestionOutcome": "llm_do_temporal.client.decisions",
-    "RunSummary": "llm_do_temporal.client.views.run_list",
-    "RunView": "llm_do_temporal.client.views.run_view",
-    "connect": "llm_do_temporal.client.connections",
-    "offered_kinds": "llm_do_temporal.client.decisions",
-    "read_kinds": "llm_do_temporal.client.decisions",
+_NAMES = {
+    "client": ("LlmDoClient",),
+    "connections": ("Connection", "connect"),
+    "decisions": ("Fate", "FrozenQuestion", "OfferedKind", "QuestionOutcome", "offered_kinds", "read_kinds"),
+    "history.questions": ("Question",),
+    "open_questions": ("InboxContents", "InboxEntry", "LockedRun", "OpenQuestions"),
+    "views.run_list": ("RunSummary",),
+    "views.run_view": ("Node", "RunView"),
 }
-_ADDED = added_names(__name__)
-__all__ += [*_ADDED]  # pyright: ignore[reportUnsupportedDunderAll] - those that are installed
-__getattr__ = late_names(__name__, _HOMES | _ADDED)
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names} | added_names(__name__)
+__all__ += [name for name in _HOMES if name not in __all__]  # pyright: ignore[reportUnsupportedDunderAll] - installed
+__getattr__ = late_names(__name__, _HOMES)

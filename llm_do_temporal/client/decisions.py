@@ -240,7 +240,7 @@ class _Sender:
             taken = await self._client.decide(question.run, decision)
         except DecisionRefused as refused:
             self._is_answered = True
-            return await self._why(question, refused)
+            return await _why(self._client, question, refused)
         except UsageError as gone:
             return QuestionOutcome(question, Fate.GONE, gone.message)
         except ConnectionFailed as lost:
@@ -260,30 +260,27 @@ class _Sender:
         agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
         return QuestionOutcome(question, Fate.AGREED, agreed)
 
-    async def _why(self, question: FrozenQuestion, refused: DecisionRefused) -> QuestionOutcome:
-        """Return why a decision was refused, as the run's history tells it."""
-        try:
-            asked = await self._client.questions(question.run)
-        except LlmDoError:
-            return QuestionOutcome(question, Fate.REFUSED, refused.message)
-        fate, words = _reason(question, next((one for one in asked if one.id == question.id), None))
-        return QuestionOutcome(question, fate, words or refused.message)
 
-
-def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str]:
-    """Return what became of a question, and words about it; no words where the refusal has the best."""
+async def _why(client: LlmDoClient, question: FrozenQuestion, refused: DecisionRefused) -> QuestionOutcome:
+    """Return what became of a question about which a decision was refused, as the run's history tells it."""
+    try:
+        found = next((one for one in await client.questions(question.run) if one.id == question.id), None)
+    except LlmDoError:
+        return QuestionOutcome(question, Fate.REFUSED, refused.message)
     if found is None:
-        return Fate.GONE, ""
+        return QuestionOutcome(question, Fate.GONE, refused.message)
     if question.digest and found.request.digest != question.digest:
-        return Fate.CHANGED, NOT_AS_SHOWN
+        return QuestionOutcome(question, Fate.CHANGED, NOT_AS_SHOWN)
     taken = found.verdict or (None if found.withdrawn else found.held)
     if taken is not None:
-        return Fate.LATE, f"{taken.decision.done} by {taken.by or 'somebody'} at {taken.at:%H:%M:%S} UTC"
+        told = f"{taken.decision.done} by {taken.by or 'somebody'} at {taken.at:%H:%M:%S} UTC"
+        return QuestionOutcome(question, Fate.LATE, told)
     if found.withdrawn:
-        return Fate.GONE, "it needs no answer any more"
+        return QuestionOutcome(question, Fate.GONE, "it needs no answer any more")
     if found.args != found.request.args:
-        return Fate.CHANGED, f"{found.votes[-1].by or 'somebody'} has changed the arguments"
-    return Fate.REFUSED, ""
+        told = f"{found.votes[-1].by or 'somebody'} has changed the arguments"
+        return QuestionOutcome(question, Fate.CHANGED, told)
+    return QuestionOutcome(question, Fate.REFUSED, refused.message)
 
 
 @dataclass(frozen=True)

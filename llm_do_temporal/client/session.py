@@ -9,12 +9,12 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.client.connections import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded.server import HostUse, embedded_server, lacking, running_host, served_since
+from llm_do_temporal.client.embedded.server import HostUse, embedded_server, lacking, running_host, state_folder
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -38,7 +38,12 @@ class Session:
     @property
     def served_since(self) -> datetime | None:
         """Time since which the embedded server and its worker service are there; None: the server is another one."""
-        return served_since(self.workshop) if self.embedded and self.workshop is not None else None
+        if not self.embedded or self.workshop is None:
+            return None
+        try:
+            return datetime.fromtimestamp((state_folder(self.workshop) / "host.json").stat().st_mtime, UTC)
+        except OSError:
+            return None
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import ctypes
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -49,7 +50,6 @@ from llm_do_temporal.client.embedded.server import (
     state_folder,
     unlikely_address,
     user_cache,
-    write_host_failure,
     write_host_info,
 )
 from llm_do_temporal.errors import ConnectionFailed, DefinitionError, LlmDoError, UsageError
@@ -59,7 +59,7 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.sandbox.programs import TEMPORAL, Search, find_temporal
-from llm_do_temporal.storage.private_files import SERVER_UMASK, check_database, mend_modes, open_private
+from llm_do_temporal.storage.private_files import SERVER_UMASK, check_database, mend_modes, open_private, write_private
 
 RETENTION_DAYS = 90
 """Days for which finished runs stay readable; the development server's own default is one day."""
@@ -306,7 +306,8 @@ class Host:
                     await self._watch(info, client, stack)
                 except LlmDoError as error:
                     # For commands that wait; before the host can no longer be found.
-                    write_host_failure(self._settings.workshop, error)
+                    told = json.dumps({"message": str(error), "next_step": error.next_step})
+                    write_private(self._folder / "host.failure", told)
                     raise
 
     @asynccontextmanager

@@ -24,7 +24,6 @@ import time
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
@@ -155,23 +154,9 @@ def _read_info(folder: Path) -> HostInfo | str | None:
     return HostInfo(pid, address, ui, kind, use)
 
 
-def served_since(workshop: Path) -> datetime | None:
-    """Return the time since which the workshop's host has a server and a worker service; None: there is no host."""
-    try:
-        return datetime.fromtimestamp((state_folder(workshop) / "host.json").stat().st_mtime, UTC)
-    except OSError:
-        return None
-
-
 def write_host_info(workshop: Path, info: HostInfo) -> None:
     """Write down for other processes where the host can be reached."""
     write_private(state_folder(workshop) / "host.json", json.dumps(asdict(info)))
-
-
-def write_host_failure(workshop: Path, error: LlmDoError) -> None:
-    """Keep the reason why the host ends, for the commands that use it."""
-    told = json.dumps({"message": str(error), "next_step": error.next_step})
-    write_private(state_folder(workshop) / "host.failure", told)
 
 
 def host_failure(workshop: Path) -> UsageError | None:

@@ -59,9 +59,15 @@ class ListPart:
     following: bytes
 
 
-async def read_part(client: Client, query: str, *, token: bytes = b"", size: int = ANSWERED_RUNS) -> ListPart:
-    """Return a part of the list, of so many workflows at most. Raises RPCError."""
-    return await _ask(client, query, token, size, retry=True)
+async def read_part(
+    client: Client, query: str, *, token: bytes = b"", size: int = ANSWERED_RUNS, retry: bool = True
+) -> ListPart:
+    """Return a part of the list, of so many workflows at most; `retry`: the SDK may ask again. Raises RPCError."""
+    asked = ListWorkflowExecutionsRequest(
+        namespace=client.namespace, page_size=size, next_page_token=token, query=query
+    )
+    answer = await client.workflow_service.list_workflow_executions(asked, retry=retry)
+    return ListPart(answer.executions, token, answer.next_page_token)
 
 
 async def read_given(client: Client, query: str, *, token: bytes, size: int = ANSWERED_RUNS) -> ListPart:
@@ -76,7 +82,7 @@ async def read_given(client: Client, query: str, *, token: bytes, size: int = AN
     failures: list[RPCError] = []
     while True:
         try:
-            return await _ask(client, query, token, size, retry=False)
+            return await read_part(client, query, token=token, size=size, retry=False)
         except RPCError as error:
             failures.append(error)
             if sum(one.status in _REFUSED for one in failures) == _REFUSALS:
@@ -89,14 +95,6 @@ async def read_given(client: Client, query: str, *, token: bytes, size: int = AN
 def no_part() -> UsageError:
     """Return the error for a place in the list that is none."""
     return UsageError("this address does not name a part of the list", next_step="Begin again with the first part.")
-
-
-async def _ask(client: Client, query: str, token: bytes, size: int, *, retry: bool) -> ListPart:
-    answer = await client.workflow_service.list_workflow_executions(
-        ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=size, next_page_token=token, query=query),
-        retry=retry,
-    )
-    return ListPart(answer.executions, token, answer.next_page_token)
 
 
 async def every_part(

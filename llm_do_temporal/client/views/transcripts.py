@@ -225,27 +225,22 @@ class Transcriber:
         return self._entry("result", event, name=name, call=call, value=value, files=files)
 
     def _news(self, news: DeskNews, event: HistoryEvent) -> list[Entry]:
+        told, key = news.message, str(news.message.get("key") or "")
         if news.kind == "asked":
-            return [self._question(news, event)]
-        return [self._decision(news.message, event)] if news.kind == "decided" else []
-
-    def _question(self, news: DeskNews, event: HistoryEvent) -> Entry:
-        asked = news.message
-        summary = KEPT_OUTSIDE if news.is_outside else str(asked.get("summary") or "")
-        shown = {"diff": asked.get("diff"), "reason": asked.get("reason")}
-        tool, key = str(asked.get("tool") or ""), str(asked.get("key") or "")
-        return self._entry("question", event, summary, name=tool, call=key, value=asked.get("args"), details=shown)
-
-    def _decision(self, delivered: dict[str, Any], event: HistoryEvent) -> Entry:
-        verdict = as_object(delivered.get("verdict"))
-        shown = {"id": delivered.get("id"), "door": verdict.get("door"), "args": None}
+            summary, tool = str(told.get("summary") or ""), str(told.get("tool") or "")
+            summary, given = KEPT_OUTSIDE if news.is_outside else summary, told.get("args")
+            shown = {"diff": told.get("diff"), "reason": told.get("reason")}
+            return [self._entry("question", event, summary, name=tool, call=key, value=given, details=shown)]
+        if news.kind != "decided":
+            return []
+        verdict = as_object(told.get("verdict"))
+        shown = {"id": told.get("id"), "door": verdict.get("door"), "args": None}
         if verdict.get("door") == "script" and verdict.get("granted_by"):
             shown["source"] = verdict["granted_by"]
         if verdict.get("decision") == "modify":
             shown["args"] = verdict.get("args")
         note, by = str(verdict.get("note") or ""), str(verdict.get("by") or "")
-        key = str(delivered.get("key") or "")
-        return self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)
+        return [self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)]
 
     def _ended(self, end: Ending, event: HistoryEvent) -> list[Entry]:
         entries: list[Entry] = []
