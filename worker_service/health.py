@@ -36,6 +36,7 @@ class Progress:
     """State of the process, from start to stop."""
 
     client: Client | None = None
+    """Connected client; None before there is one."""
     polled: Sequence[Polled] = ()
     """Task queues that the process polls; empty before it does."""
     stopping: bool = False

@@ -194,6 +194,7 @@ class QuestionDocument:
 
     question: Question
     background: Background | None
+    """Facts that its call does not tell; None: they were not read."""
     title: str
     state: State
     answer: Verdict | None

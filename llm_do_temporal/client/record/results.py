@@ -58,6 +58,7 @@ class Period:
     """Model of a turn, tool of a call, summary of a question."""
     begin: datetime
     end: datetime | None
+    """None: it goes on."""
     failed: bool = False
     """Whether a turn or a call failed, or the call was refused."""
     outcome: str = ""

@@ -57,6 +57,7 @@ class ListPart:
     token: bytes
     """Token with which this part was asked for; empty for the first part."""
     following: bytes
+    """Token of the next part; empty: there is none."""
 
 
 async def read_part(
