@@ -90,8 +90,7 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
         for step in path:
             node = node[step]
             # What `$id` names is the place that references in it begin at.
-            has_id = isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
-            if has_id:
+            if _has_id(node):
                 resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
         try:
             resolver.lookup(reference)
@@ -101,6 +100,10 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
                 "'$defs' and refer to '#/$defs/NAME'; nothing is fetched"
             )
     return None
+
+
+def _has_id(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
 
 
 def is_too_large_written_out(schema: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from llm_do_temporal.messages.base import Message, is_empty, is_false, is_none
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
@@ -14,7 +14,7 @@ from llm_do_temporal.policy.external import PYTHON_CAPABILITIES as DEFAULT_CAPAB
 from llm_do_temporal.policy.external import ToolPolicy
 from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy, AttachmentsAs
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox
-from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.models import ModelNames, ModelSources
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
 
@@ -93,7 +93,29 @@ class CalledTemplate(Message):
     """Text that it was told besides. None in a memo."""
 
 
-class PinnedWorker(Message):
+class WorkerKeys(BaseModel):
+    """Keys of a worker file that mean the same once the worker is pinned."""
+
+    description: str = ""
+    model: ModelNames | None = None
+    compatible_models: tuple[str, ...] | None = None
+    output_schema: dict[str, Any] | None = None
+    sandbox: WorkerSandbox | None = None
+    attachment_policy: AttachmentPolicy = AttachmentPolicy()
+    model_settings: dict[str, Any] = Field(default_factory=dict)
+    attachments_as: AttachmentsAs | None = None
+    max_context_tokens: int | None = Field(default=None, ge=1)
+    """Largest conversation that its model is told, about, in tokens; None for the workshop's number."""
+    limits: Limits = Limits()
+    """Limits of each invocation of the worker, with everything below it."""
+    review: ReviewMode | None = Field(default=None, exclude_if=is_none)
+    """Review of what the worker does; None: as its caller, or the workshop, says."""
+    turns: Turns | None = Field(default=None, exclude_if=is_none)
+    """Way in which its model is asked; None: as the workshop says."""
+    locked: bool = False
+
+
+class PinnedWorker(Message, WorkerKeys):
     """A worker as it was when it was loaded. From here on the history is the only source."""
 
     name: str
@@ -101,18 +123,12 @@ class PinnedWorker(Message):
     """Origin of the worker: a path relative to the workshop, or `pkg:name`."""
     sha256: str
     """Digest of the file's text."""
-    description: str = ""
     instructions: str
-    model: str | None = None
-    compatible_models: tuple[str, ...] | None = None
-    output_schema: dict[str, Any] | None = None
     output_ref: str | None = Field(default=None, exclude_if=is_none)
     """`output_schema_ref` of the file, where that class has validators: results are held against it, too."""
     input_ref: str | None = None
     """`schema_in_ref` of the file: the class that input must fit, and that may build the prompt."""
     input_schema: dict[str, Any] | None = None
-    sandbox: WorkerSandbox | None = None
-    attachment_policy: AttachmentPolicy = AttachmentPolicy()
     attachment_paths: AttachmentPaths = AttachmentPaths()
     """Other spellings of paths that this worker gives as attachments."""
     filesystem: bool = False
@@ -124,17 +140,6 @@ class PinnedWorker(Message):
     external: tuple[ExternalToolset, ...] = ()
     """Toolsets that are classes of Python packages, and MCP servers."""
     server_side_tools: tuple[ServerSideTool, ...] = ()
-    model_settings: dict[str, Any] = Field(default_factory=dict)
-    attachments_as: AttachmentsAs | None = None
-    max_context_tokens: int | None = None
-    """Largest conversation that its model is told, about, in tokens; None for the workshop's number."""
-    limits: Limits = Limits()
-    """Limits of each invocation of the worker, with everything below it."""
-    review: ReviewMode | None = Field(default=None, exclude_if=is_none)
-    """Review of what the worker does; None: as its caller, or the workshop, says."""
-    turns: Turns | None = Field(default=None, exclude_if=is_none)
-    """Way in which its model is asked; None: as the workshop says."""
-    locked: bool = False
     warnings: tuple[str, ...] = ()
     unloaded: bool = False
     """Whether Python that it names was not run yet: then its schemas, Python tools and those of its delegates lack."""

@@ -27,7 +27,13 @@ def offline_model(name: str) -> Model:
     Raises ModelFailed, which lists the known names, for an unknown one.
     """
     if name.startswith(TEST_PREFIX):
-        return _registered(name.removeprefix(TEST_PREFIX))
+        registered = name.removeprefix(TEST_PREFIX)
+        if registered not in SCRIPTS:
+            raise ModelFailed(
+                f"no test model '{registered}' is registered in this process; there are {_list(TEST_PREFIX, SCRIPTS)}",
+                next_step="Call llm_do_temporal.testing.register_model in the process of the worker service.",
+            )
+        return SCRIPTS[registered]
     if name not in PLAIN:
         raise ModelFailed(
             f"there is no offline model 'offline:{name}'; there are {_list('offline:', PLAIN)}",
@@ -39,15 +45,6 @@ def offline_model(name: str) -> Model:
         return await asyncio.to_thread(PLAIN[name], seen)
 
     return ScriptModel("offline", f"{name}-script", script)
-
-
-def _registered(name: str) -> Model:
-    if name not in SCRIPTS:
-        raise ModelFailed(
-            f"no test model '{name}' is registered in this process; there are {_list(TEST_PREFIX, SCRIPTS)}",
-            next_step="Call llm_do_temporal.testing.register_model in the process of the worker service.",
-        )
-    return SCRIPTS[name]
 
 
 def _list(prefix: str, names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponsePart
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.offline.play import Call, PlaySteps, ask, perform
-from llm_do_temporal.offline.script_model import SeenRequest, ToolResult, fields_of
+from llm_do_temporal.offline.script_model import SeenRequest, fields_of
 
 NOT_A_MODEL = "This text comes from a script that ships with llm-do-temporal, not from a language model."
 DEFAULT_FILE = "/notes.md"
@@ -38,15 +38,16 @@ def call_by_hand(seen: SeenRequest) -> PlaySteps:
     Each line that begins with the name of an offered tool is a call: `slugify {"text": "Hello World"}`, or
     `slugify Hello World` where the tool takes one text. Without such a line the answer has the names of the tools.
     """
-    calls = [call for line in seen.prompt.splitlines() if (call := _call(line, seen.tools)) is not None]
+    lines = [line.strip().partition(" ") for line in seen.prompt.splitlines()]
+    calls = [Call(one, _arguments(rest.strip(), seen.tools[one])) for one, _, rest in lines if one in seen.tools]
     if not calls:
         names = ", ".join(seen.tools) or "none"
         return f'No line of the prompt begins with the name of a tool. Write: TOOL {{"argument": …}}. Tools: {names}.'
-    lines: list[str] = []
+    results: list[str] = []
     for call in calls:
         result = yield from ask(call.tool, f"Calling {call.tool}.", **call.args)
-        lines.append(f"{call.tool}: {result.text}")
-    return "\n".join(lines)
+        results.append(f"{call.tool}: {result.text}")
+    return "\n".join(results)
 
 
 def keep_notes(seen: SeenRequest) -> PlaySteps:
@@ -68,7 +69,13 @@ def keep_notes(seen: SeenRequest) -> PlaySteps:
     elsewhere = next(iter(_OTHER_FILE.findall(saved.rejection or "")), path)
     if elsewhere != path:
         saved = yield from ask("write_file", f"Writing {elsewhere} instead.", path=elsewhere, content=content)
-    return _report(saved, note)
+    if not saved.ok:
+        return f"The note is not saved: {saved.rejection or saved.text}"
+    if saved.note:
+        return f"The note is saved, but not as I had it: {saved.note}"
+    count = sum(bool(line.strip()) for line in str(saved.args["content"]).splitlines())
+    path = fields_of(saved.data).get("path", saved.args["path"])
+    return f"{count} {'note' if count == 1 else 'notes'} in {path}. The new one: {note}"
 
 
 PLAIN: Mapping[str, Callable[[SeenRequest], list[ModelResponsePart]]] = {
@@ -78,11 +85,6 @@ PLAIN: Mapping[str, Callable[[SeenRequest], list[ModelResponsePart]]] = {
     "notes": perform(keep_notes, NOT_A_MODEL),
 }
 """Plays by their names, without `offline:`; `policy.models.known` lists the same names."""
-
-
-def _call(line: str, tools: dict[str, ToolDefinition]) -> Call | None:
-    name, _, rest = line.strip().partition(" ")
-    return Call(name, _arguments(rest.strip(), tools[name])) if name in tools else None
 
 
 def _arguments(text: str, tool: ToolDefinition) -> dict[str, Any]:
@@ -95,13 +97,3 @@ def _arguments(text: str, tool: ToolDefinition) -> dict[str, Any]:
     schema = tool.parameters_json_schema
     required: list[str] = schema.get("required") or list(schema.get("properties", {}))[:1]
     return {required[0]: text} if required and text else {}
-
-
-def _report(saved: ToolResult, note: str) -> str:
-    if not saved.ok:
-        return f"The note is not saved: {saved.rejection or saved.text}"
-    if saved.note:
-        return f"The note is saved, but not as I had it: {saved.note}"
-    count = sum(bool(line.strip()) for line in str(saved.args["content"]).splitlines())
-    path = fields_of(saved.data).get("path", saved.args["path"])
-    return f"{count} {'note' if count == 1 else 'notes'} in {path}. The new one: {note}"

@@ -41,26 +41,28 @@ class _Fitting:
         schema = self._resolved(schema)
         if not isinstance(known, Mapping | list) and self._accepts(schema, known):
             return known
-        for key in ("anyOf", "oneOf"):
-            if key in schema:
-                return self._first_valid(schema[key], known, depth)
+        options = schema.get("anyOf", schema.get("oneOf"))
+        if options is not None:
+            ordered = sorted(options, key=lambda option: self._resolved(option).get("type") == "null")
+            fitted = [self.value(option, known, depth + 1) for option in ordered]
+            valid = [value for option, value in zip(ordered, fitted, strict=True) if self._accepts(option, value)]
+            return (valid or fitted)[0]
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
             return schema["enum"][0]
-        return self._typed(schema, known, depth)
+        return self._typed(schema, known, depth) if depth <= MAX_DEPTH else None
 
     def _typed(self, schema: Schema, known: Any, depth: int) -> Any:
-        kind = _kind(schema)
-        if depth > MAX_DEPTH:
-            return None
-        match kind:
+        stated: Any = schema.get("type", "object" if "properties" in schema else "string")
+        match str(cast("Sequence[Any]", stated)[0] if isinstance(stated, list) else stated):
             case "object":
                 return self._object(schema, known, depth)
             case "array":
                 return self._array(schema, known, depth)
             case "string":
-                return self._string(schema, known)
+                text = known if isinstance(known, str) else self._text
+                return text[: schema.get("maxLength")].ljust(min(schema.get("minLength", 0), MAX_FILLED), "-")
             case "integer" | "number":
                 return _number(schema, known)
             case "boolean":
@@ -86,16 +88,6 @@ class _Fitting:
             fitted.append(self.value(schema.get("items", {}), None, depth + 1))
         return fitted
 
-    def _string(self, schema: Schema, known: Any) -> str:
-        text = known if isinstance(known, str) else self._text
-        return text[: schema.get("maxLength")].ljust(min(schema.get("minLength", 0), MAX_FILLED), "-")
-
-    def _first_valid(self, options: Sequence[Any], known: Any, depth: int) -> Any:
-        ordered = sorted(options, key=lambda option: self._resolved(option).get("type") == "null")
-        fitted = [self.value(option, known, depth + 1) for option in ordered]
-        valid = [value for option, value in zip(ordered, fitted, strict=True) if self._accepts(option, value)]
-        return (valid or fitted)[0]
-
     def _resolved(self, schema: Any) -> Schema:
         found: Any = schema
         for _ in range(MAX_DEPTH):
@@ -104,25 +96,16 @@ class _Fitting:
             known = cast("Schema", found)
             if "$ref" not in known:
                 return known
-            found = self._pointed_at(str(known["$ref"]))
+            found = self._root
+            for step in str(known["$ref"]).removeprefix("#/").split("/"):
+                found = cast("Schema", found).get(step) if isinstance(found, Mapping) else None
         return {}
-
-    def _pointed_at(self, reference: str) -> Any:
-        found: Any = self._root
-        for step in reference.removeprefix("#/").split("/"):
-            found = cast("Schema", found).get(step) if isinstance(found, Mapping) else None
-        return found
 
     def _accepts(self, schema: Any, value: Any) -> bool:
         if value is None and self._resolved(schema).get("type") != "null":
             return False
         definitions = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
         return not schema_problems({**definitions, **self._resolved(schema)}, value)
-
-
-def _kind(schema: Schema) -> str:
-    stated: Any = schema.get("type", "object" if "properties" in schema else "string")
-    return str(cast("Sequence[Any]", stated)[0]) if isinstance(stated, list) else str(stated)
 
 
 def _number(schema: Schema, known: Any) -> float | int:

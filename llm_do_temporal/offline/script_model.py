@@ -11,6 +11,7 @@ same answer, whichever process asks.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,7 @@ from pydantic_ai.messages import (
     InstructionPart,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
     ModelResponseStreamEvent,
@@ -103,15 +105,13 @@ class SeenRequest:
             texts = stated[-1:]
         else:
             texts = [InstructionPart.join(parts) or ""]
-        prompts = [
-            part.content for message in self._requests for part in message.parts if isinstance(part, SystemPromptPart)
-        ]
+        prompts = [part.content for part in self._asked if isinstance(part, SystemPromptPart)]
         return "\n\n".join(text for text in [*texts, *prompts] if text)
 
     @property
     def turn(self) -> int:
         """Number of answers that the conversation holds already; 0 for its first request."""
-        return sum(isinstance(message, ModelResponse) for message in self.messages)
+        return len(self._answers)
 
     @property
     def prompt(self) -> str:
@@ -162,24 +162,14 @@ class SeenRequest:
     def results(self, *tool_names: str) -> list[ToolResult]:
         """The finished calls of these tools, in the order they were asked."""
         returns = self._returns
-        calls = [
-            part
-            for message in self.messages
-            if isinstance(message, ModelResponse)
-            for part in message.parts
-            if isinstance(part, ToolCallPart) and part.tool_name in tool_names
-        ]
+        calls = [one for answer in self._answers for one in answer.tool_calls if one.tool_name in tool_names]
         return [_result(call, returns[call.tool_call_id]) for call in calls if call.tool_call_id in returns]
 
     @property
     def rounds(self) -> list[list[ToolResult]]:
         """The results of each answer that called tools, in the order of its calls; an unfinished answer is left out."""
         returns = self._returns
-        rounds = [
-            [part for part in message.tool_calls if part.tool_name in self.tools]
-            for message in self.messages
-            if isinstance(message, ModelResponse)
-        ]
+        rounds = [[one for one in answer.tool_calls if one.tool_name in self.tools] for answer in self._answers]
         return [
             [_result(call, returns[call.tool_call_id]) for call in calls]
             for calls in rounds
@@ -189,8 +179,15 @@ class SeenRequest:
     @property
     def _returns(self) -> dict[str, ToolReturnPart]:
         """Answers of tools, by the call's id."""
-        parts = [part for message in self._requests for part in message.parts]
-        return {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
+        return {part.tool_call_id: part for part in self._asked if isinstance(part, ToolReturnPart)}
+
+    @property
+    def _answers(self) -> list[ModelResponse]:
+        return [message for message in self.messages if isinstance(message, ModelResponse)]
+
+    @property
+    def _asked(self) -> list[ModelRequestPart]:
+        return [part for message in self._requests for part in message.parts]
 
     @property
     def _requests(self) -> list[ModelRequest]:
@@ -198,31 +195,21 @@ class SeenRequest:
 
     @property
     def _user_content(self) -> list[UserContent]:
-        found: list[UserContent] = []
-        for message in self._requests:
-            for part in message.parts:
-                if isinstance(part, UserPromptPart):
-                    found.extend([part.content] if isinstance(part.content, str) else part.content)
-        return found
+        prompts = [part.content for part in self._asked if isinstance(part, UserPromptPart)]
+        return [one for content in prompts for one in ([content] if isinstance(content, str) else content)]
 
 
 def _result(call: ToolCallPart, answer: ToolReturnPart) -> ToolResult:
-    text = answer.model_response_str()
-    data = _json_or_none(text)
-    if answer.outcome != "success":
-        text = str(fields_of(data).get("error", text))
-    ok = answer.outcome == "success" and not text.startswith(REJECTED)
+    text, data, note = answer.model_response_str(), None, ""
+    with suppress(ValueError):
+        data = json.loads(text)
     fields = fields_of(data)
+    if answer.outcome != "success":
+        text = str(fields.get("error", text))
+    ok = answer.outcome == "success" and not text.startswith(REJECTED)
     if sorted(fields) == ["note", "result"]:
-        return ToolResult(call=call, text=text, data=fields["result"], ok=ok, note=str(fields["note"]))
-    return ToolResult(call=call, text=text, data=data, ok=ok)
-
-
-def _json_or_none(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+        data, note = fields["result"], str(fields["note"])
+    return ToolResult(call=call, text=text, data=data, ok=ok, note=note)
 
 
 TEST_PREFIX = "test:"
@@ -343,10 +330,9 @@ def _usage(seen: SeenRequest, answer: Iterable[ModelResponsePart]) -> RequestUsa
     )
     messages = sum(_length(part) for message in seen.messages for part in message.parts)
     attached = sum(len(item.data) for item in seen.attachments) // ATTACHED_BYTES_PER_TOKEN
-    return RequestUsage(
-        input_tokens=_tokens(len(seen.instructions) + schemas + messages) + attached,
-        output_tokens=max(1, _tokens(sum(_length(part) for part in answer))),
-    )
+    asked = math.ceil((len(seen.instructions) + schemas + messages) / CHARS_PER_TOKEN)
+    answered = math.ceil(sum(_length(part) for part in answer) / CHARS_PER_TOKEN)
+    return RequestUsage(input_tokens=asked + attached, output_tokens=max(1, answered))
 
 
 def _length(part: Any) -> int:
@@ -359,7 +345,3 @@ def _length(part: Any) -> int:
         items = cast("Sequence[Any]", content)
         return sum(len(item) for item in items if isinstance(item, str))
     return 0 if isinstance(content, BinaryContent) else len(str(content))
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // CHARS_PER_TOKEN)

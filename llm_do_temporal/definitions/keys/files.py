@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, f
 
 from llm_do_temporal.definitions.keys.toolsets import Text, Toolsets
 from llm_do_temporal.messages.base import Strict
-from llm_do_temporal.messages.definitions import ReviewMode, ServerSideTool, Turns
+from llm_do_temporal.messages.definitions import ReviewMode, ServerSideTool, Turns, WorkerKeys
 from llm_do_temporal.policy.approvals import ApprovalRules, Person
 from llm_do_temporal.policy.budget import Limits
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
@@ -136,29 +136,18 @@ class ServerSideToolKeys(Strict):
         )
 
 
-class WorkerFile(Strict):
+class WorkerFile(Strict, WorkerKeys):
     """A worker file's front matter."""
 
     name: str | None = None
-    description: str = ""
     instructions: str | None = None
-    model: ModelNames | None = None
     compatible_models: tuple[Text, ...] | None = None
-    output_schema: dict[str, Any] | None = None
     output_schema_ref: Text | None = None
     schema_in_ref: Text | None = None
-    sandbox: WorkerSandbox | None = None
-    attachment_policy: AttachmentPolicy = AttachmentPolicy()
     attachments: AttachmentPaths = AttachmentPaths()
     model_settings: ModelSettings = Field(default_factory=dict)
-    attachments_as: AttachmentsAs | None = None
-    max_context_tokens: int | None = Field(default=None, ge=1)
     server_side_tools: tuple[ServerSideToolKeys, ...] = ()
     toolsets: Toolsets = Toolsets()
-    limits: Limits = Limits()
-    review: ReviewMode | None = None
-    turns: Turns | None = None
-    locked: bool = False
     export: bool = False
 
     @field_validator("compatible_models")

@@ -214,25 +214,12 @@ class DelegationOptions(Switchable):
         return rules if rules.enabled else None
 
 
-class PythonToolOptions(Switchable):
+class PythonToolOptions(Switchable, PolicyKeys):
     """Keys below the name of a function in `custom:`."""
 
-    pre_approved: bool = False
-    needs_approval: bool = False
-    blocked: bool = False
-    capabilities: tuple[Capability, ...] = Field(default=DEFAULT_CAPABILITIES, min_length=1)
+    capabilities: tuple[Capability, ...] = Field(default=DEFAULT_CAPABILITIES, min_length=1)  # pyright: ignore[reportIncompatibleVariableOverride]
     description: Text | None = None
     """Description for the model, instead of the function's docstring."""
-
-    @model_validator(mode="after")
-    def _one_ruling(self) -> PythonToolOptions:
-        ruling_in(self)
-        return self
-
-    @property
-    def ruling(self) -> Ruling | None:
-        """Ruling in the worker's file; None leaves the tool to the workshop's rules."""
-        return ruling_in(self)
 
 
 class CustomOptions(Switchable):

@@ -21,7 +21,6 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from llm_do_temporal.args import AttachmentPath
-from llm_do_temporal.definitions.keys.files import WorkerFile
 from llm_do_temporal.definitions.protection import check_defining
 from llm_do_temporal.definitions.tools.authors_code import authors_code, import_python, load_python, read_python
 from llm_do_temporal.definitions.tools.external import external_toolsets
@@ -64,7 +63,13 @@ from llm_do_temporal.definitions.yaml.documents import (
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
 from llm_do_temporal.extension import needs
 from llm_do_temporal.messages.activities import BuiltInput, CheckedOutput, DraftWorkerInput, LoadedTemplate, WorkerDraft
-from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, DelegationToolset, PinnedWorker
+from llm_do_temporal.messages.definitions import (
+    CalledTemplate,
+    DelegateTool,
+    DelegationToolset,
+    PinnedWorker,
+    WorkerKeys,
+)
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.delegation import (
     PACKAGE,
@@ -501,15 +506,6 @@ def worker_files(place: WorkerPlace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-_SAME = (PinnedWorker.model_fields.keys() & WorkerFile.model_fields.keys()) - {
-    "name",
-    "instructions",
-    "output_schema",
-    "server_side_tools",
-}
-"""Keys of a worker file that are pinned as they are."""
-
-
 class Registry:
     """The workers of one workshop, read from its files each time they are asked for."""
 
@@ -553,7 +549,8 @@ class Registry:
         definition = parsed.definition
         if definition.review is not None:
             needs("review", f"worker '{parsed.place.name}', whose changes are reviewed,")
-        same = {name: getattr(definition, name) for name in _SAME}
+        same: dict[str, Any] = {name: getattr(definition, name) for name in WorkerKeys.model_fields}
+        same["output_schema"] = schema
         reference, place = definition.output_schema_ref, parsed.place
         validates = run_python and reference is not None and has_validators(reference, place.folder, place.root)
         return PinnedWorker(
@@ -562,7 +559,6 @@ class Registry:
             source=place.source,
             sha256=parsed.sha256,
             instructions=instructions,
-            output_schema=schema,
             output_ref=reference if validates else None,
             input_ref=definition.schema_in_ref,
             input_schema=given,

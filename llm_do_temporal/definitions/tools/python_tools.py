@@ -62,7 +62,7 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
                         idempotent=function.idempotent,
                         source=f"{PACKAGE_PREFIX}{file.label}" if parsed.place.shipped else file.label,
                         sha256=file.sha256,
-                        ruling=options.ruling,
+                        ruling=options.policy.ruling,
                         capabilities=options.capabilities,
                     )
                 )
