@@ -321,13 +321,12 @@ async def test_a_document_that_can_hold_scripts_is_only_kept(place: Place) -> No
     await place.client.cancel(run)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", ["../../../workshop.yaml", "..%2f..%2fworkshop.yaml", "0" * 64, "%00", "*", "A" * 64])
-async def test_only_files_that_the_approval_names_are_sent(place: Place, name: str) -> None:
+async def test_only_files_that_the_approval_names_are_sent(place: Place) -> None:
     run = await handing_over(place, {"deck.pdf": EVIL_PDF})
     ada = await signed_in_browser(place)
-    answer = await ada.client.get(f"/runs/{run}/approvals/a1/attachments/{name}")
-    assert answer.status_code == 404
+    for name in ("../../../workshop.yaml", "..%2f..%2fworkshop.yaml", "0" * 64, "%00", "*", "A" * 64):
+        answer = await ada.client.get(f"/runs/{run}/approvals/a1/attachments/{name}")
+        assert answer.status_code == 404, name
     await place.client.cancel(run)
 
 
@@ -473,12 +472,12 @@ async def test_the_tally_tells_of_a_call_that_was_not_carried_out_and_asked_agai
     await place.client.result(run)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("named", ["%00", "x%00", "'", "%27%00%5C", "nobody"])
-async def test_a_filter_that_names_no_run_leaves_the_question_as_it_is(place: Place, named: str) -> None:
+async def test_a_filter_that_names_no_run_leaves_the_question_as_it_is(place: Place) -> None:
     run, _ = await start_parked(place, write_call("/a.txt"), "Done.")
-    page = await (await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1?run={named}")
-    assert (page.status, "write_file /a.txt" in page.text) == (200, True)
+    ada = await signed_in_browser(place)
+    for named in ("%00", "x%00", "'", "%27%00%5C", "nobody"):
+        page = await ada.open(f"/runs/{run}/approvals/a1?run={named}")
+        assert (page.status, "write_file /a.txt" in page.text) == (200, True), named
     await place.client.cancel(run)
 
 

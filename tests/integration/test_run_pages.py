@@ -236,38 +236,37 @@ async def test_what_a_start_warns_of_is_shown_before_the_page_of_the_run(place: 
         assert f'href="/runs/{run}"' in answer.text
 
 
-@pytest.mark.parametrize(
-    ("typed", "complaint"),
-    [
-        ({"worker": ""}, "no worker was chosen"),
-        ({"worker": "nobody"}, "no worker 'nobody'"),
-        ({"worker": "main", "input": '{"half": "\\ud83d"}'}, "the input is not JSON"),
-        ({"worker": "main", "mode": "anything"}, "there is no mode 'anything'"),
-        ({"worker": "main", "key": "../x"}, "this form is not complete"),
-    ],
-)
-async def test_a_form_that_makes_no_sense_says_why(place: Place, typed: dict[str, str], complaint: str) -> None:
+NO_SENSE: list[tuple[dict[str, str], str]] = [
+    ({"worker": ""}, "no worker was chosen"),
+    ({"worker": "nobody"}, "no worker 'nobody'"),
+    ({"worker": "main", "input": '{"half": "\\ud83d"}'}, "the input is not JSON"),
+    ({"worker": "main", "mode": "anything"}, "there is no mode 'anything'"),
+    ({"worker": "main", "key": "../x"}, "this form is not complete"),
+]
+
+
+async def test_a_form_that_makes_no_sense_says_why(place: Place) -> None:
     place.worker("main", scripted("Never."))
     page = await (ada := await signed_in_browser(place)).open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
-    answer = await ada.send(page, form, **{"prompt": "go", **typed})
-    assert answer.status == 400
-    assert complaint in answer.text
+    for typed, complaint in NO_SENSE:
+        answer = await ada.send(page, form, **{"prompt": "go", **typed})
+        assert answer.status == 400
+        assert complaint in answer.text
 
 
-@pytest.mark.parametrize(
-    ("worker", "model", "complaint"),
-    [
-        # nobody names a model
-        ("main", "", "no model for worker 'main'"),
-        # neither an alias nor the model of a provider
-        ("main", "nonsense", "model 'nonsense' names no provider"),
-        # not one of those that the worker works with
-        ("picky", "test:other", "does not work with model 'test:other'; compatible: openai:*"),
-    ],
-)
+REFUSED_MODELS = [
+    # nobody names a model
+    ("main", "", "no model for worker 'main'"),
+    # neither an alias nor the model of a provider
+    ("main", "nonsense", "model 'nonsense' names no provider"),
+    # not one of those that the worker works with
+    ("picky", "test:other", "does not work with model 'test:other'; compatible: openai:*"),
+]
+
+
 async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_there_is_a_run(
-    place: Place, monkeypatch: pytest.MonkeyPatch, worker: str, model: str, complaint: str
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LLM_DO_MODEL", raising=False)
     place.worker("main")
@@ -275,11 +274,12 @@ async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_t
     ada = await signed_in_browser(place, embedded=True)
     page = await ada.open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
-    answer = await ada.send(page, form, worker=worker, prompt="go", model=model)
-    assert answer.status == 400
-    assert complaint in answer.text
-    with pytest.raises(LlmDoError, match="there is no run"):
-        await place.client.status(f"{worker}-{form.fields['key']}")
+    for worker, model, complaint in REFUSED_MODELS:
+        answer = await ada.send(page, form, worker=worker, prompt="go", model=model)
+        assert answer.status == 400
+        assert complaint in answer.text
+        with pytest.raises(LlmDoError, match="there is no run"):
+            await place.client.status(f"{worker}-{form.fields['key']}")
 
 
 async def test_a_model_whose_provider_is_misspelt_starts_nothing_on_the_page(place: Place) -> None:

@@ -66,25 +66,22 @@ async def test_validators_of_the_class_run_and_what_they_make_is_the_result(plac
         assert "low is above high" in str(model.requests[1].messages[-1])
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        # a value out of range, a missing key, a key nobody asked for
-        ({"verdict": "go", "score": 9}, "score: 9 is greater than the maximum of 5"),
-        ({"verdict": "go"}, "'score' is a required property"),
-        ({**GOOD, "why": "because"}, "Additional properties are not allowed ('why' was unexpected)"),
-        # text, where an object was wanted
-        ("I would say go.", ""),
-    ],
-)
-async def test_a_result_that_does_not_fit_is_asked_again_with_the_problem_named(
-    place: Place, answer: Any, problem: str
-) -> None:
-    main = scripted(answer, GOOD)
-    place.worker("main", main, output_schema=SCHEMA)
-    assert (await place.run("main")).output == GOOD
-    assert problem in str(main.requests[1].messages[-1])
+MISFITS: list[tuple[Any, str]] = [
+    # a value out of range, a missing key, a key nobody asked for
+    ({"verdict": "go", "score": 9}, "score: 9 is greater than the maximum of 5"),
+    ({"verdict": "go"}, "'score' is a required property"),
+    ({**GOOD, "why": "because"}, "Additional properties are not allowed ('why' was unexpected)"),
+    # text, where an object was wanted
+    ("I would say go.", ""),
+]
+
+
+async def test_a_result_that_does_not_fit_is_asked_again_with_the_problem_named(place: Place) -> None:
+    for answer, problem in MISFITS:
+        main = scripted(answer, GOOD)
+        place.worker("main", main, output_schema=SCHEMA)
+        assert (await place.run("main")).output == GOOD
+        assert problem in str(main.requests[1].messages[-1])
 
 
 async def test_a_model_that_never_fits_the_schema_fails_the_run_after_three_retries(place: Place) -> None:

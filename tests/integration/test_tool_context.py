@@ -112,51 +112,58 @@ async def test_where_a_refusal_aborts_the_run_a_function_cannot_catch_it(place: 
         await place.client.result(run)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("    raise ValueError('never mind')", "'orchestrate' raised ValueError: never mind"),
-        ("    return await ctx.call_tool('read_file', '/no.txt')", "'/no.txt' does not exist"),
-        ("    return await ctx.call_tool('nobody', 'x')", "there is no tool 'nobody'; this worker has 'edit_file'"),
-        ("    return await ctx.call_tool('write_file', 'x')", "'write_file' cannot be called with one text"),
-        ("    return await ctx.call_tool('read_file', 7)", "the input of 'read_file' is a int"),
-        ("    return await ctx.call_tool('read_file', {'way': 'x'})", "The arguments of read_file are not valid"),
-        ("    return object()", "[object: JSON has no form for it]"),
-        ("    return 'x' * 8_000_001", '"truncated":true,"total_bytes":8000001'),
-        ("    raise SystemExit('bye')", "'orchestrate' raised SystemExit: bye"),
-        ("    raise KeyboardInterrupt", "'orchestrate' raised KeyboardInterrupt"),
-        ("    raise GeneratorExit", "'orchestrate' raised GeneratorExit"),
-        ("    raise type('Own', (BaseException,), {})('mine')", "'orchestrate' raised Own: mine"),
-        (
-            "    raise BaseExceptionGroup('all', [KeyboardInterrupt('two')])",
-            "'orchestrate' raised KeyboardInterrupt: two",
-        ),
-        # the same in a task of its own, which would end the event loop
-        (
-            "    async def leave():\n        raise SystemExit(3)\n    await asyncio.gather(leave())",
-            "'orchestrate' raised RuntimeError: a task raised SystemExit",
-        ),
-        (
-            "    async def leave():\n        raise KeyboardInterrupt\n    asyncio.create_task(leave())\n"
-            "    await asyncio.sleep(0.1)\n    return 'It went on.'",
-            "It went on.",
-        ),
-        ("    raise asyncio.CancelledError", "'orchestrate' waited for something that was cancelled"),
-        # each replay would see something else, so the workflow's sandbox forbids it
-        ("    import random\n    return random.random()", "'orchestrate' used 'random.random'"),
-        ("    return time.time()\nimport time", "'orchestrate' used 'time.time'"),
-        ("    return str(now())\nfrom datetime import datetime\nnow = datetime.now", "used 'datetime.datetime.now'"),
-        ("    return uuid4().hex\nfrom uuid import uuid4", "'orchestrate' used 'uuid.uuid4'"),
-        ("    return open('/etc/hostname').read()", "'orchestrate' used 'open'"),
-        # somebody who calls himself ends somewhere
-        ("    return await ctx.call_tool('orchestrate', {})", "more than 10 functions call each other"),
-    ],
-)
-async def test_what_goes_wrong_in_the_function_is_a_result_for_the_model(place: Place, body: str, words: str) -> None:
-    model = orchestrated(place, f"ctx: ToolContext) -> object:\n{body}\n")
+GOES_WRONG = [
+    ("    raise ValueError('never mind')", "'orchestrate' raised ValueError: never mind"),
+    ("    return await ctx.call_tool('read_file', '/no.txt')", "'/no.txt' does not exist"),
+    ("    return await ctx.call_tool('nobody', 'x')", "there is no tool 'nobody'; this worker has 'edit_file'"),
+    ("    return await ctx.call_tool('write_file', 'x')", "'write_file' cannot be called with one text"),
+    ("    return await ctx.call_tool('read_file', 7)", "the input of 'read_file' is a int"),
+    ("    return await ctx.call_tool('read_file', {'way': 'x'})", "The arguments of read_file are not valid"),
+    ("    return object()", "[object: JSON has no form for it]"),
+    ("    return 'x' * 8_000_001", '"truncated":true,"total_bytes":8000001'),
+    ("    raise SystemExit('bye')", "'orchestrate' raised SystemExit: bye"),
+    ("    raise KeyboardInterrupt", "'orchestrate' raised KeyboardInterrupt"),
+    ("    raise GeneratorExit", "'orchestrate' raised GeneratorExit"),
+    ("    raise type('Own', (BaseException,), {})('mine')", "'orchestrate' raised Own: mine"),
+    (
+        "    raise BaseExceptionGroup('all', [KeyboardInterrupt('two')])",
+        "'orchestrate' raised KeyboardInterrupt: two",
+    ),
+    # the same in a task of its own, which would end the event loop
+    (
+        "    async def leave():\n        raise SystemExit(3)\n    await asyncio.gather(leave())",
+        "'orchestrate' raised RuntimeError: a task raised SystemExit",
+    ),
+    (
+        "    async def leave():\n        raise KeyboardInterrupt\n    asyncio.create_task(leave())\n"
+        "    await asyncio.sleep(0.1)\n    return 'It went on.'",
+        "It went on.",
+    ),
+    ("    raise asyncio.CancelledError", "'orchestrate' waited for something that was cancelled"),
+    # each replay would see something else, so the workflow's sandbox forbids it
+    ("    import random\n    return random.random()", "'orchestrate' used 'random.random'"),
+    ("    return time.time()\nimport time", "'orchestrate' used 'time.time'"),
+    ("    return str(now())\nfrom datetime import datetime\nnow = datetime.now", "used 'datetime.datetime.now'"),
+    ("    return uuid4().hex\nfrom uuid import uuid4", "'orchestrate' used 'uuid.uuid4'"),
+    ("    return open('/etc/hostname').read()", "'orchestrate' used 'open'"),
+    # somebody who calls himself ends somewhere
+    ("    return await ctx.call_tool('orchestrate', {})", "more than 10 functions call each other"),
+]
+"""Bodies of functions, and words of their results; `orchestrate` is the function's own name."""
+
+
+async def test_what_goes_wrong_in_the_function_is_a_result_for_the_model(place: Place) -> None:
+    names = [f"orchestrate_{number}" for number in range(len(GOES_WRONG))]
+    source = HEAD
+    for name, (body, _) in zip(names, GOES_WRONG, strict=True):
+        own = body.replace("orchestrate", name)
+        source += f"@tool_context\nasync def {name}(ctx: ToolContext) -> object:\n{own}\n\n\n"
+    place.write("tools.py", source)
+    model = scripted(*(call(name) for name in names), "Done.")
+    place.worker("main", model, toolsets={"custom": dict.fromkeys(names, FREE), "filesystem": {}})
     assert (await place.run("main")).output == "Done."
-    assert words in tool_results(model, "orchestrate")[0]
+    for name, (_, words) in zip(names, GOES_WRONG, strict=True):
+        assert words.replace("orchestrate", name) in tool_results(model, name)[0]
 
 
 async def test_arguments_arrive_as_the_types_of_the_signature_here_too(place: Place) -> None:

@@ -121,23 +121,20 @@ async def test_another_decision_asks_what_comes_after_it(place: Place) -> None:
     assert "not today" in tool_results(main, "write_file")[0]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ({"path": "/b.txt"}, "not valid: .*content"),
-        ({"path": "/b.txt", "content": "hi", "mode": 7}, "not valid: .*mode"),
-        ({"path": "/../x", "content": "hi"}, "policy refuses the new arguments"),
-        ({"path": "/b.txt", "content": "x" * 1_100_000}, "at most 1048576"),
-    ],
-)
-async def test_a_decision_with_arguments_that_the_call_cannot_take_forks_nothing(
-    place: Place, args: dict[str, object], says: str
-) -> None:
+NOT_TAKEN: list[tuple[dict[str, object], str]] = [
+    ({"path": "/b.txt"}, "not valid: .*content"),
+    ({"path": "/b.txt", "content": "hi", "mode": 7}, "not valid: .*mode"),
+    ({"path": "/../x", "content": "hi"}, "policy refuses the new arguments"),
+    ({"path": "/b.txt", "content": "x" * 1_100_000}, "at most 1048576"),
+]
+
+
+async def test_a_decision_with_arguments_that_the_call_cannot_take_forks_nothing(place: Place) -> None:
     run = await rejected(place)
     started = len(place.started)
-    with pytest.raises(UsageError, match=f"'a1=modify' cannot be: .*{says}"):
-        await forked(place, run, ForkRequest(decide=(f"a1=modify:{json.dumps(args)}",)))
+    for args, says in NOT_TAKEN:
+        with pytest.raises(UsageError, match=f"'a1=modify' cannot be: .*{says}"):
+            await forked(place, run, ForkRequest(decide=(f"a1=modify:{json.dumps(args)}",)))
     assert len(place.started) == started
 
 
@@ -151,19 +148,18 @@ async def test_a_decision_that_only_named_people_can_take_is_theirs_and_not_that
     await place.client.cancel(fork)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (ForkRequest(decide=("a1=approve", "a1=reject:no")), "'a1' is decided twice"),
-        (ForkRequest(results=("main@1=a", "main@1#1=b")), "the result of 'main@1#1' is given twice"),
-        (ForkRequest(settings=("limits.turns=3", "main:limits.turns=4")), "'limits.turns' of 'main' is set twice"),
-    ],
-)
-async def test_a_fork_that_contradicts_itself_is_refused(place: Place, changes: ForkRequest, says: str) -> None:
+CONTRADICTIONS = [
+    (ForkRequest(decide=("a1=approve", "a1=reject:no")), "'a1' is decided twice"),
+    (ForkRequest(results=("main@1=a", "main@1#1=b")), "the result of 'main@1#1' is given twice"),
+    (ForkRequest(settings=("limits.turns=3", "main:limits.turns=4")), "'limits.turns' of 'main' is set twice"),
+]
+
+
+async def test_a_fork_that_contradicts_itself_is_refused(place: Place) -> None:
     run = await rejected(place)
-    with pytest.raises(UsageError, match=says):
-        await place.client.fork(run, changes, workshop=place.folder)
+    for changes, says in CONTRADICTIONS:
+        with pytest.raises(UsageError, match=says):
+            await place.client.fork(run, changes, workshop=place.folder)
 
 
 async def test_a_setting_that_is_no_number_is_refused(place: Place) -> None:
