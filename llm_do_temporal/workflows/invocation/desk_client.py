@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from temporalio import workflow
 
@@ -64,7 +63,7 @@ class DeskClient:
         account: str | None = None,
     ) -> Verdict:
         """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
-        request = self._request(tool, question, reason=reason, diff=diff, account=account, **request_fields(terms))
+        request = self._request(tool, question, reason=reason, diff=diff, account=account, terms=terms)
         key = request.key
         self._waiting.append(key)
         self._link.show(f"Waiting for approval: {question.summary}")
@@ -79,10 +78,24 @@ class DeskClient:
             self._link.show("")
             verdict = self._answers.pop(key)
             tell_verdict(span, verdict)
-            raise_if_expired(verdict, request)
+            if verdict.door == "timer" and terms.on_timeout == "fail":
+                raise ApprovalTimedOut(
+                    f"{verdict.note}: {request.summary[:SUMMARY_CHARS]}",
+                    next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in "
+                    "workshop.yaml.",
+                )
             return verdict
 
-    def _request(self, tool: AskedTool, question: ToolQuestion, **more: Any) -> RequestApprovalInput:
+    def _request(
+        self,
+        tool: AskedTool,
+        question: ToolQuestion,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None,
+        account: str | None,
+    ) -> RequestApprovalInput:
         invocation = self._invocation
         self.asked += 1
         return RequestApprovalInput(
@@ -108,7 +121,16 @@ class DeskClient:
             item=invocation.item,
             extension=question.extension,
             content_key=current_call(),
-            **more,
+            reason=reason,
+            diff=diff,
+            account=account,
+            approvers=terms.approvers or (),
+            quorum=terms.quorum,
+            forbid_own=terms.forbid_own,
+            deadline=_in(terms.timeout),
+            on_timeout=terms.on_timeout,
+            remind_at=_in(terms.remind_after),
+            timeout_seconds=terms.timeout,
         )
 
     def report(self, tool: AskedTool, error: Exception) -> None:
@@ -140,28 +162,6 @@ class DeskClient:
             withdrawn = WithdrawApprovalsInput(invocation=workflow_id_of(known.run, known.path), keys=tuple(keys))
             self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
             await self._link.withdraw(withdrawn)
-
-
-def request_fields(terms: Terms) -> dict[str, Any]:
-    """Return the fields of RequestApprovalInput about the people who must agree, and the time they have."""
-    return {
-        "approvers": terms.approvers or (),
-        "quorum": terms.quorum,
-        "forbid_own": terms.forbid_own,
-        "deadline": _in(terms.timeout),
-        "on_timeout": terms.on_timeout,
-        "remind_at": _in(terms.remind_after),
-        "timeout_seconds": terms.timeout,
-    }
-
-
-def raise_if_expired(verdict: Verdict, request: RequestApprovalInput) -> None:
-    """Raise ApprovalTimedOut for a verdict of the desk's timer, where the workshop says `on_timeout: fail`."""
-    if verdict.door == "timer" and request.on_timeout == "fail":
-        raise ApprovalTimedOut(
-            f"{verdict.note}: {request.summary[:SUMMARY_CHARS]}",
-            next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in workshop.yaml.",
-        )
 
 
 def _in(seconds: int | None) -> datetime | None:

@@ -201,8 +201,11 @@ class LlmDoRun:
         self._desk.open(worker, start.started_by, scripted=settings.scripted)
         if isinstance(loaded, LoadedRun):
             self._desk.take_script(loaded.script)
-        if start.continued is None and not _is_shown(start, worker):
-            memo = RunMemo.of(start, request=str(_shown().get("request", "")))
+        shown = _shown()
+        # A client of ours has set the memo already.
+        is_shown = {"worker": worker, "started_by": start.started_by}.items() <= shown.items()
+        if start.continued is None and not is_shown:
+            memo = RunMemo.of(start, request=str(shown.get("request", "")))
             workflow.upsert_memo({RUN_MEMO: memo.model_copy(update={"worker": worker})})
 
     async def _run_batch(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput) -> RunResult:
@@ -221,7 +224,10 @@ class LlmDoRun:
         """Continue this workflow as new, with its desk: between two turns, or two items of a batch."""
         await self._settle()
         continued = ContinuedRun(entry=entry, notify=self._notify, desk=archived(self._desk.state), batch=batch)
-        _leave(start.model_copy(update={"continued": continued}), _memo_to_keep(continued))
+        # The next execution otherwise begins with the memo of the start alone.
+        memo: dict[str, Any] = {RUN_MEMO: _kept_memo()}
+        memo |= {} if batch is not None else {INVOCATION_MEMO: memo_of(entry)}
+        _leave(start.model_copy(update={"continued": continued}), memo)
 
     async def _settle(self) -> None:
         """Wait until nothing is under way that the next execution would not know of."""
@@ -307,11 +313,6 @@ class LlmDoRun:
         return self.invocation
 
 
-def _is_shown(start: StartRunInput, worker: str) -> bool:
-    """Return whether the memo names the worker and who started the run already: a client of ours has set it."""
-    return {"worker": worker, "started_by": start.started_by}.items() <= _shown().items()
-
-
 def _shown() -> dict[str, Any]:
     """Return the memo as it is; empty where whoever started the run has set none."""
     shown: Any = workflow.memo_value(RUN_MEMO, None)
@@ -322,12 +323,6 @@ def _leave(start: StartRunInput, memo: dict[str, Any]) -> NoReturn:
     """Continue this workflow as new."""
     with outside_workflow_span():
         workflow.continue_as_new(start, memo=memo)
-
-
-def _memo_to_keep(continued: ContinuedRun) -> dict[str, Any]:
-    """Return the memo of the next execution, which otherwise begins with that of the start alone."""
-    memo: dict[str, Any] = {RUN_MEMO: _kept_memo()}
-    return memo if continued.batch is not None else memo | {INVOCATION_MEMO: memo_of(continued.entry)}
 
 
 def _kept_memo() -> RunMemo:

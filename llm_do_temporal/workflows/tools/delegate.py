@@ -223,25 +223,21 @@ class Delegator:
         call = Delegation(
             worker, args, {"input": given}, prompt=prompt, input=values, paths=tuple(args.get("attachments") or ())
         )
-        if not worker.unloaded or self._knows_fields(callee):
+        toolset = self.caller.worker.delegation
+        tools = () if toolset is None else toolset.tools
+        # Whether the caller has a tool with the callee's name and the fields of its typed input.
+        knows_fields = any(tool.name == callee and tool.input_schema is not None for tool in tools)
+        if not worker.unloaded or knows_fields:
             # The class ran when the caller was loaded, which has its fields: nothing new runs here.
             call = await _with_typed_input(call)
         if not worker.unloaded:
             return await self.prepare_call(call)
-        typed = self._knows_fields(callee)
 
         async def loaded() -> Delegation:
             complete = replace(call, worker=completed(worker, await load_worker(callee, run_python=True)))
-            return complete if typed else await _with_typed_input(complete)
+            return complete if knows_fields else await _with_typed_input(complete)
 
         return await self.prepare_call(call, loaded)
-
-    def _knows_fields(self, callee: str) -> bool:
-        """Whether the caller has a tool with the callee's name and the fields of its typed input."""
-        toolset = self.caller.worker.delegation
-        return toolset is not None and any(
-            tool.name == callee and tool.input_schema is not None for tool in toolset.tools
-        )
 
     def check_depth(self, callee: str) -> None:
         """Raise DepthExceeded where a callee would run too deep."""
@@ -314,6 +310,7 @@ class Delegator:
         if known is not None and known.result is not None:
             output = call.shape(known.result.output) if call.shape else known.result.output
             return ToolOutcome(output, known.usage, note=_cut_note(worker.name, known.result))
+        limited = limited_by(worker.limits, caller.limited)
         invocation = InvokeWorkerInput(
             run=caller.run,
             path=path,
@@ -331,7 +328,8 @@ class Delegator:
             parts=caller.parts,
             content_key=key,
             called_by=current_call(),
-            **limits_for(caller, worker),
+            limited=limited,
+            started_at=workflow.now() if limited else None,
         )
         try:
             result = await run_invocation(invocation, self.desk)
@@ -354,12 +352,6 @@ def _cut_note(worker: str, result: InvocationResult) -> str:
 def digest_of_worker(worker: PinnedWorker) -> str:
     """Return the digest of a worker as it is pinned, for the key of a delegation."""
     return digest_of(worker.model_dump(mode="json", exclude={"warnings", "unloaded"}))
-
-
-def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:
-    """Return the fields of InvokeWorkerInput about limits, for a callee; none where nothing is limited."""
-    limited = limited_by(worker.limits, caller.limited)
-    return {"limited": limited, "started_at": workflow.now()} if limited else {}
 
 
 async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:

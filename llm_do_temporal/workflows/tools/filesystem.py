@@ -41,10 +41,22 @@ DEFAULT_MAX_CHARS = 20_000
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
 
 
+_WRITES = "Write a text file, replacing it if it exists. Folders are made as needed."
+_EDITS = "Replace one piece of a text file. `old_text` must occur exactly once."
+
+
 def file_tools(tree: Tree, layer: WorkingLayer | None = None) -> list[GatedTool]:
     """Return the file tools of an invocation with this tree, which work on the layer; None: on the files themselves."""
     roots = describe_roots(tree) or "none"
-    return [ReadFile(tree, layer), WriteFile(tree, layer), EditFile(tree, layer), ListFiles(tree, roots, layer)]
+    write = _schema({"path": _PATH, "content": {"type": "string"}}, "path", "content")
+    texts = {"old_text": {"type": "string", "minLength": 1}, "new_text": {"type": "string"}}
+    edit = _schema({"path": _PATH, **texts}, "path", "old_text", "new_text")
+    return [
+        ReadFile(tree, layer),
+        ChangeFile(tree, layer, "write_file", _WRITES, write),
+        ChangeFile(tree, layer, "edit_file", _EDITS, edit),
+        ListFiles(tree, roots, layer),
+    ]
 
 
 def unusable(tool: str, tree: Tree) -> bool:
@@ -57,12 +69,6 @@ def unusable(tool: str, tree: Tree) -> bool:
 
 def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
-def _write_question(place: Place, args: dict[str, Any], tool: str, layer: WorkingLayer | None) -> ToolQuestion:
-    use = file_use(tool, place, args)
-    summary = f"{tool} {shown_name(place.path)} ({use.payload['bytes']} bytes)"
-    return ToolQuestion(uses=(use,), args=args, summary=summary, in_layer=layer is not None)
 
 
 @dataclass
@@ -116,61 +122,28 @@ class ReadFile:
 
 
 @dataclass
-class WriteFile:
-    """`write_file`."""
+class ChangeFile:
+    """`write_file` and `edit_file`."""
 
     tree: Tree
-    layer: WorkingLayer | None = None
-    name: str = "write_file"
-    description: str = "Write a text file, replacing it if it exists. Folders are made as needed."
-
-    def __post_init__(self) -> None:
-        self.schema = _schema({"path": _PATH, "content": {"type": "string"}}, "path", "content")
+    layer: WorkingLayer | None
+    name: str
+    description: str
+    schema: dict[str, Any]
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Check path and size; the effect writes atomically."""
+        """Check path and size; the effect of a write is atomic, preview and effect of an edit find the text."""
         place = judge_path(self.name, self.tree, args)
-        request = WriteFileInput(
-            mount=place.mount,
-            relative=place.relative,
-            path=place.path,
-            content=args["content"],
-            definitions=defines(place),
-        )
-        question = _write_question(place, args, self.name, self.layer)
-        return _change(WRITE_FILE, PREVIEW_WRITE, request, question, self.layer)
-
-
-@dataclass
-class EditFile:
-    """`edit_file`."""
-
-    tree: Tree
-    layer: WorkingLayer | None = None
-    name: str = "edit_file"
-    description: str = "Replace one piece of a text file. `old_text` must occur exactly once."
-
-    def __post_init__(self) -> None:
-        self.schema = _schema(
-            {"path": _PATH, "old_text": {"type": "string", "minLength": 1}, "new_text": {"type": "string"}},
-            "path",
-            "old_text",
-            "new_text",
-        )
-
-    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Check the path; preview and effect find the text."""
-        place = judge_path(self.name, self.tree, args)
-        request = EditFileInput(
-            mount=place.mount,
-            relative=place.relative,
-            path=place.path,
-            old_text=args["old_text"],
-            new_text=args["new_text"],
-            definitions=defines(place),
-        )
-        question = _write_question(place, args, self.name, self.layer)
-        return _change(EDIT_FILE, PREVIEW_EDIT, request, question, self.layer)
+        use = file_use(self.name, place, args)
+        summary = f"{self.name} {shown_name(place.path)} ({use.payload['bytes']} bytes)"
+        question = ToolQuestion(uses=(use,), args=args, summary=summary, in_layer=self.layer is not None)
+        at: dict[str, Any] = {"mount": place.mount, "relative": place.relative, "path": place.path}
+        at["definitions"] = defines(place)
+        if self.name == "write_file":
+            write = WriteFileInput(content=args["content"], **at)
+            return _change(WRITE_FILE, PREVIEW_WRITE, write, question, self.layer)
+        edit = EditFileInput(old_text=args["old_text"], new_text=args["new_text"], **at)
+        return _change(EDIT_FILE, PREVIEW_EDIT, edit, question, self.layer)
 
 
 _PATTERN = (
