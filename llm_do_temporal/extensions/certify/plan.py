@@ -18,7 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -31,7 +31,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.embedded.host import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.questions import Question, news_at_desk
+from llm_do_temporal.client.history.questions import news_at_desk
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, UsageError
@@ -63,12 +63,12 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.address = f"127.0.0.1:{any_free_port()}"
-        self._folder = folder
+        self.folder, self._log = folder, folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> Client:
         """Start it and return a client. Raises ConnectionFailed."""
-        return await await_server(self._begin(), self.address, self._folder / "temporal.db", self._log)
+        return await await_server(self._begin(), self.address, self.folder / "temporal.db", self._log)
 
     def strike(self) -> None:
         """SIGKILL it and start it again at once; it answers a little later."""
@@ -81,12 +81,8 @@ class Server:
             self._process.kill()
             self._process.wait()
 
-    @property
-    def _log(self) -> Path:
-        return self._folder / "server.log"
-
     def _begin(self) -> subprocess.Popen[bytes]:
-        self._process = spawn(server_command(self.address, self._folder / "temporal.db", None), self._log, private=True)
+        self._process = spawn(server_command(self.address, self.folder / "temporal.db", None), self._log, private=True)
         return self._process
 
 
@@ -143,10 +139,6 @@ class Lane:
             self._frozen.terminate()
             await asyncio.to_thread(self._frozen.wait)
             self._frozen = None
-
-    def files(self) -> dict[str, str]:
-        """The digest of every file of the copy, by its path."""
-        return digests(self.workshop)
 
     def close(self) -> None:
         """SIGKILL its services."""
@@ -240,20 +232,18 @@ class Rehearsal(ABC):
 
     async def _histories(self) -> Histories:
         while True:
+            histories = Histories()
+
+            def keep(workflow: str, event: HistoryEvent, kept: Histories = histories) -> None:
+                kept.events.append((self._path(workflow), event))
+
             try:
-                return await self._read()
+                view = await Follower(self.lane.client.temporal, self.run, wait=False, tap=keep).read()
             except _AWAY:
                 await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _read(self) -> Histories:
-        histories = Histories()
-
-        def keep(workflow: str, event: HistoryEvent) -> None:
-            histories.events.append((self._path(workflow), event))
-
-        view = await Follower(self.lane.client.temporal, self.run, wait=False, tap=keep).read()
-        self.models |= {node.model for node in view.nodes.values() if node.model}
-        return histories
+                continue
+            self.models |= {node.model for node in view.nodes.values() if node.model}
+            return histories
 
     def _note(self, workflow: str, event: HistoryEvent) -> None:
         """See an event; strike at the chosen event, or at the last chance of the workflow that it belongs to."""
@@ -287,7 +277,7 @@ class RunRehearsal(Rehearsal):
     def _gather(self, result: Any, error: str, histories: Histories) -> Evidence:
         # How long people were waited for is another time in each run.
         left = None if result is None else result.model_dump(mode="json", exclude={"waited"})
-        return gather(left, error, self.lane.files(), self._doubts, histories)
+        return gather(left, error, digests(self.lane.workshop), self._doubts, histories)
 
     async def _answer(self) -> None:
         """Approve each question, in the name of all who must; an effect that may have happened is not done again."""
@@ -296,20 +286,17 @@ class RunRehearsal(Rehearsal):
             if approval.id not in self._answered:
                 doubt = any(use.name == REPEAT for use in approval.request.capabilities)
                 kind = DecisionKind.REJECT if doubt else DecisionKind.APPROVE
-                for by in _signers(approval, self.request.started_by)[: 1 if doubt else None]:
+                # As many people who may agree as must agree.
+                quorum, approvers = approval.request.quorum, approval.request.approvers
+                anybody = [f"{_BY}-{number}" if number else _BY for number in range(quorum)]
+                signers = [name for name in approvers or anybody if name != self.request.started_by]
+                for by in signers[: 1 if doubt else quorum]:
                     await run.signal(DECIDE_SIGNAL, Decision(id=approval.id, decision=kind, by=by))
                 self._answered.add(approval.id)
                 self._doubts += doubt
 
     def _path(self, workflow: str) -> str:
         return workflow.removeprefix(self.run).removeprefix("/") or ENTRY_PATH
-
-
-def _signers(approval: Question, started_by: str) -> list[str]:
-    """Return as many names of people who may agree as must agree."""
-    request = approval.request
-    anybody = [f"{_BY}-{number}" if number else _BY for number in range(request.quorum)]
-    return [name for name in request.approvers or anybody if name != started_by][: request.quorum]
 
 
 EXPERIMENT_PATH = "experiment"
@@ -371,7 +358,7 @@ class ExperimentRehearsal(Rehearsal):
         return await record_at_end(self.lane.client, self.run, self.lane.workshop)
 
     def _gather(self, result: Any, error: str, histories: Histories) -> Evidence:
-        return gather_experiment(result, error, self.lane.files(), histories)
+        return gather_experiment(result, error, digests(self.lane.workshop), histories)
 
     def _path(self, workflow: str) -> str:
         return workflow.removeprefix(self.run).removeprefix("-") or EXPERIMENT_PATH
@@ -395,17 +382,7 @@ def gather_experiment(record: Any, error: str, files: dict[str, str], histories:
     }
     counted = [event.activity_task_scheduled_event_attributes.activity_type.name for _, event in own]
     left = compared_whole(record) | {name: counted.count(name) for name in COUNTED} | {"units": list(parts)}
-    whole = gather(left, "", files, 0, Histories(own))
-    return Evidence(
-        result=whole.result,
-        files=files,
-        turns=whole.turns,
-        writes=whole.writes,
-        once=whole.once,
-        children=whole.children,
-        points=histories.points(),
-        parts=parts,
-    )
+    return replace(gather(left, "", files, 0, Histories(own)), points=histories.points(), parts=parts)
 
 
 def _doubts(events: Sequence[tuple[str, HistoryEvent]]) -> int:
@@ -492,7 +469,7 @@ async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certi
     server = Server(folder)
     kept = False
     try:
-        proof = _Proof(plan, aliases, _Stage(folder, server, await server.start()), tell)
+        proof = _Proof(plan, aliases, server, await server.start(), tell)
         certificate = await proof.run()
         kept = certificate.failed > 0
         certificate.kept = folder if kept else None
@@ -535,16 +512,11 @@ def _chosen(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
     return [points[number - 1] for number in plan.events] if plan.events else points[:: plan.every]
 
 
-@dataclass(frozen=True)
-class _Stage:
-    folder: Path
-    server: Server
-    client: Client
-
-
 class _Proof:
-    def __init__(self, plan: Plan, aliases: Aliases, stage: _Stage, tell: Callable[[Strike, int, int], None]) -> None:
-        self._plan, self._aliases, self._stage, self._tell = plan, aliases, stage, tell
+    def __init__(
+        self, plan: Plan, aliases: Aliases, server: Server, client: Client, tell: Callable[[Strike, int, int], None]
+    ) -> None:
+        self._plan, self._aliases, self._server, self._client, self._tell = plan, aliases, server, client, tell
         self._before = digests(plan.workshop)
         self._patience = PATIENCE_SECONDS
         self._lanes = self._runs = self._blows = 0
@@ -584,7 +556,7 @@ class _Proof:
                 self._fork = fork.prepared(workshop_blobs(lane.workshop))
                 blobs = blob_folder(lane.workshop)
                 if blobs.is_dir():
-                    self._blobs = self._stage.folder / "blobs"
+                    self._blobs = self._server.folder / "blobs"
                     shutil.copytree(blobs, self._blobs)
             began = time.monotonic()
             calm = self._rehearsal(lane)
@@ -624,8 +596,8 @@ class _Proof:
 
     def _lane(self, kind: KillKind) -> Lane:
         self._lanes += 1
-        folder = self._stage.folder / f"lane-{self._lanes}"
-        return Lane(self._plan.workshop, folder, self._stage.server, self._stage.client, kind)
+        folder = self._server.folder / f"lane-{self._lanes}"
+        return Lane(self._plan.workshop, folder, self._server, self._client, kind)
 
     def _rehearsal(self, lane: Lane, point: Point | None = None) -> Rehearsal:
         lane.reset(self._blobs)

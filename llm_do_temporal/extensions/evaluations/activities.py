@@ -67,7 +67,6 @@ from llm_do_temporal.extensions.evaluations.policy.scores import (
     judge_scores,
     pair_requests,
     pair_scores,
-    python_evaluators,
     python_scores,
     score_case,
 )
@@ -143,8 +142,12 @@ class EvaluationActivities:
             _check_definitions(reading.definitions, plan.identity.definitions, unit.name)
             case, facts = plan.case_of(unit), reading.facts
             scores = await asyncio.to_thread(score_case, plan.spec, case, facts, BoundedMatchers())
-            for evaluator in () if facts.error else python_evaluators(plan.spec, case):
-                scores = scores.plus(await in_own_thread(python_score, evaluator, case, facts, self._root))
+            for evaluator in () if facts.error else plan.spec.evaluators_of(case):
+                if isinstance(evaluator, Python):
+                    scores = scores.plus(await in_own_thread(python_score, evaluator, case, facts, self._root))
+            earlier = () if before is None else before.earlier
+            if before is not None and asked.run:
+                earlier = (*earlier, before.model_copy(update={"earlier": ()}))
             result = CaseResult(
                 case=unit.case,
                 repeat=unit.repeat,
@@ -153,7 +156,7 @@ class EvaluationActivities:
                 facts=facts,
                 scores=scores,
                 key=case_key(plan.identity, unit.case, unit.repeat),
-                earlier=_earlier(before, again=bool(asked.run)),
+                earlier=earlier,
             )
             return await asyncio.to_thread(self._scored, plan, unit, result, None if asked.run else before)
 
@@ -201,21 +204,25 @@ class EvaluationActivities:
         self, plan: EvaluationPlan, unit: EvaluationUnit, result: CaseResult, taken: CaseResult | None
     ) -> ScoredCase:
         """Keep the result. A judgement that was taken over with it stays; else the judge is asked."""
-        starts: tuple[JudgeStart, ...] = ()
-        if plan.spec.judge is not None and result.facts.error is None:
+        starts, judge = list[JudgeStart](), plan.spec.judge
+        if judge is not None and result.facts.error is None:
             requests = judge_requests(plan, unit, result.facts)
             judgement = judgement_key(plan.identity, result.key, list(requests))
             if taken is not None and taken.judgement == judgement:
                 judged = {"judged": taken.judged, "judgement": judgement, "judges": taken.judges}
                 result = result.model_copy(update={"scores": result.scores.plus(taken.judged), **judged})
             else:
-                starts = judge_starts(plan, unit, requests, attempt=len(result.earlier) + 1)
+                case_run, attempt = plan.run_of(unit), len(result.earlier) + 1
+                for number, request in enumerate(requests):
+                    run = judge_run_id(case_run, attempt=attempt, other_order=number > 0)
+                    start = _start(plan, judge.worker, judge.model, input=request)
+                    starts.append(JudgeStart(run=run, start=start))
         return ScoredCase(
             result=self._keep(result),
             error=result.facts.error is not None,
             cost=0.0 if taken is not None else result.facts.usage.cost,
             taken=taken is not None,
-            judges=starts,
+            judges=tuple(starts),
         )
 
     def _unit(self, digest: str, number: int) -> tuple[EvaluationPlan, EvaluationUnit]:
@@ -241,12 +248,6 @@ def _check_definitions(found: Mapping[str, str], expected: Mapping[str, str], wh
             f"{files} was changed while the experiment ran: {whose} was run with other workers than the cases before",
             next_step="Start the evaluation again: that is another experiment, and takes over what is the same.",
         )
-
-
-def _earlier(before: CaseResult | None, *, again: bool) -> tuple[CaseResult, ...]:
-    if before is None:
-        return ()
-    return (*before.earlier, before.model_copy(update={"earlier": ()})) if again else before.earlier
 
 
 def _judged(judge: JudgeSpec, said: list[CaseFacts]) -> CaseScores:
@@ -302,23 +303,6 @@ def judge_requests(plan: EvaluationPlan, unit: EvaluationUnit, facts: CaseFacts)
         return (judge_request(judge, case, facts),)
     other = case.expected if judge.against == EXPECTED else plan.others.get(unit.name)
     return pair_requests(judge, case, facts, other)
-
-
-def judge_starts(
-    plan: EvaluationPlan, unit: EvaluationUnit, requests: tuple[dict[str, Any], ...], *, attempt: int
-) -> tuple[JudgeStart, ...]:
-    """Return the runs of the judge for these inputs; `attempt` is the number of the case's attempt, from 1."""
-    judge = plan.spec.judge
-    if judge is None:
-        return ()
-    judged = plan.run_of(unit)
-    return tuple(
-        JudgeStart(
-            run=judge_run_id(judged, attempt=attempt, other_order=number > 1),
-            start=_start(plan, judge.worker, judge.model, input=request),
-        )
-        for number, request in enumerate(requests, 1)
-    )
 
 
 MAX_MEMO_METRICS = 40

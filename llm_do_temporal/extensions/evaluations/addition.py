@@ -24,7 +24,6 @@ from llm_do_temporal.errors import DefinitionError, LlmDoError, UsageError
 from llm_do_temporal.extensions.evaluations.files import load_evaluation
 from llm_do_temporal.extensions.evaluations.policy import EVALUATION_SUFFIX
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, blobs_of
@@ -110,7 +109,7 @@ class ReadRun:
 
 
 def add_read_run(path: Path, root: Path, read: ReadRun, blobs: BlobStore | None, case_id: str) -> AddedCase:
-    """Add what was read of a run to the file. Raises UsageError, and EffectFailed for files that are gone."""
+    """Add what was read of a run to the file. Raises UsageError, and EffectFailed for a file that is gone."""
     label, facts = path.relative_to(root).as_posix(), read.facts
     before = _text_of(path) if path.exists() else f"worker: {json.dumps(read.run.worker)}\n"
     known = _known(before, label, case_id)
@@ -120,7 +119,8 @@ def add_read_run(path: Path, root: Path, read: ReadRun, blobs: BlobStore | None,
     attachments = [(kept / name).as_posix() for name in names]
     entry = case_entry(case_id, facts, attachments=attachments, decide=decide_entries(read.questions))
     changed = ListPlace(label, (CASES,)).with_items(before, [entry])
-    files = _contents(path.parent / kept, list(zip(names, facts.attachments, strict=True)), blobs)
+    copied = zip(names, facts.attachments, strict=True)
+    files = [] if blobs is None else [(path.parent / kept / name, blobs.read(one.sha256)) for name, one in copied]
     with _copied(files, root):
         _replace(path, changed, root)
     return AddedCase(
@@ -214,13 +214,6 @@ def _free_name(given: str, folder: str, protection: Protection) -> str:
     bare = name.strip()
     defines = protection.protects(f"{folder}/{bare}") or bare.casefold().endswith(EVALUATION_SUFFIX)
     return f"{bare.replace('.', '-')}.txt" if defines else name
-
-
-def _contents(
-    folder: Path, files: Sequence[tuple[str, Attachment]], blobs: BlobStore | None
-) -> list[tuple[Path, bytes]]:
-    """Return the places of the copies, and their bytes. Raises EffectFailed for one that is not there any more."""
-    return [] if blobs is None else [(folder / name, blobs.read(file.sha256)) for name, file in files]
 
 
 @contextmanager

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.converter import DataConverter
@@ -23,7 +22,7 @@ from llm_do_temporal.client.connections import ended_with, is_missing, translate
 from llm_do_temporal.client.history.events import activity_of, first_object, read_events, read_message
 from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, ended_at, every_part, read_field
 from llm_do_temporal.client.views.tree import state_of
-from llm_do_temporal.errors import EffectFailed, KeyMismatch, LlmDoError, RunFailed, UsageError
+from llm_do_temporal.errors import EffectFailed, KeyMismatch, RunFailed, UsageError
 from llm_do_temporal.extensions.evaluations.messages import (
     EVALUATION_MEMO,
     EVALUATION_WORKFLOW,
@@ -230,20 +229,17 @@ async def read_listed(client: Client, listing: ExperimentListing) -> Experiment:
 
 def read_record(blobs: BlobStore, digest: str) -> ExperimentRecord:
     """Return the record that is kept as this blob. Raises EffectFailed."""
-    try:
-        record = ExperimentRecord.model_validate_json(blobs.read(digest))
-    except ValidationError as error:
-        raise _unreadable(digest) from error
-    if record.version > RECORD_VERSION:
-        raise _unreadable(digest)
-    return record
-
-
-def _unreadable(digest: str) -> EffectFailed:
-    return EffectFailed(
+    unreadable = EffectFailed(
         f"blob '{digest}' is no record of an experiment that this version reads",
         next_step="A record is read by the version that wrote it, or a later one.",
     )
+    try:
+        record = ExperimentRecord.model_validate_json(blobs.read(digest))
+    except ValidationError as error:
+        raise unreadable from error
+    if record.version > RECORD_VERSION:
+        raise unreadable
+    return record
 
 
 async def read_progress(client: Client, workflow: str) -> tuple[str, EvaluationMemo]:
@@ -260,12 +256,9 @@ async def read_failure(client: Client, workflow: str) -> RunFailed:
         async with translated(workflow):
             await client.get_workflow_handle(workflow).result()
     except WorkflowFailureError as failure:
-        return _as_failed(ended_with(failure))
+        error = ended_with(failure)
+        return error if isinstance(error, RunFailed) else RunFailed(error.message, next_step=error.next_step)
     return RunFailed(f"experiment '{workflow}' has not completed")
-
-
-def _as_failed(error: LlmDoError) -> RunFailed:
-    return error if isinstance(error, RunFailed) else RunFailed(error.message, next_step=error.next_step)
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -286,33 +279,29 @@ async def read_remains(client: Client, listing: ExperimentListing, blobs: BlobSt
 
 
 async def _named_blobs(client: Client, workflow: str, blobs: BlobStore) -> tuple[list[str], list[str]]:
-    """Return the blobs of results that the plan has taken over, and of those in the newest history."""
+    """Return the blobs of results that the plan has taken over, and of those in the newest history; none where the
+    server does not keep it any longer."""
     taken, newer, scored = list[str](), list[str](), set[int]()
-    async for event in _newest_history(client, workflow):
-        begun = event.workflow_execution_started_event_attributes.input.payloads
-        if begun:
-            start = RunEvaluationInput.model_validate(first_object(begun))
-            plan = await asyncio.to_thread(_read_blob, EvaluationPlan, blobs, start.plan)
-            taken += [] if plan is None else plan.taken.values()
-            newer += [] if start.continued is None else start.continued.newer
-        if event.activity_task_scheduled_event_attributes.activity_type.name in (SCORE_CASE.name, JUDGE_CASE.name):
-            scored.add(event.event_id)
-        ended = event.activity_task_completed_event_attributes.result.payloads
-        if ended and activity_of(event) in scored:
-            newer.append(ScoredCase.model_validate(first_object(ended)).result)
-    return taken, newer
-
-
-async def _newest_history(client: Client, workflow: str) -> AsyncIterator[HistoryEvent]:
-    """Yield the events of the newest execution of a workflow; none where the server does not keep it any longer."""
     handle = client.get_workflow_handle(workflow)
     async with translated():
         try:
             async for event in read_events(handle, wait=False, converter=client.data_converter):
-                yield event
+                begun = event.workflow_execution_started_event_attributes.input.payloads
+                if begun:
+                    start = RunEvaluationInput.model_validate(first_object(begun))
+                    plan = await asyncio.to_thread(_read_blob, EvaluationPlan, blobs, start.plan)
+                    taken += [] if plan is None else plan.taken.values()
+                    newer += [] if start.continued is None else start.continued.newer
+                kind = event.activity_task_scheduled_event_attributes.activity_type.name
+                if kind in (SCORE_CASE.name, JUDGE_CASE.name):
+                    scored.add(event.event_id)
+                ended = event.activity_task_completed_event_attributes.result.payloads
+                if ended and activity_of(event) in scored:
+                    newer.append(ScoredCase.model_validate(first_object(ended)).result)
         except RPCError as error:
             if not is_missing(error):
                 raise
+    return taken, newer
 
 
 def _kept(blobs: BlobStore, digests: list[str]) -> list[CaseResult]:

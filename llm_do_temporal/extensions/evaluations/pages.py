@@ -32,7 +32,7 @@ from llm_do_temporal.extensions.evaluations.policy.figures import (
     figures,
     scores_by_metric,
 )
-from llm_do_temporal.extensions.evaluations.policy.scores import CaseFile, CaseResult, CaseScore, EvaluationCase
+from llm_do_temporal.extensions.evaluations.policy.scores import CaseFile, CaseResult, CaseScore
 from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.ui.content.graphics import (
     HEIGHT,
@@ -59,7 +59,7 @@ def _render(request: Request, template: str, **context: Any) -> Response:
 
 async def show_experiments(request: Request) -> Response:
     """Show all evaluations, or the one that the query names, with their experiments."""
-    experiments = await listed(request)
+    experiments = await list_experiments(client_of(request).temporal)
     name = request.query_params.get("name", "")
     return _render(
         request,
@@ -74,13 +74,14 @@ async def show_experiments(request: Request) -> Response:
 async def show_experiment(request: Request) -> Response:
     """Show an experiment: its figures and cases, or one case where the query names it."""
     client = client_of(request)
-    experiments = await listed(request)
+    experiments = await list_experiments(client_of(request).temporal)
     listing = find_experiment(experiments, request.path_params["experiment"])
     if not listing.facts.record or listing.missing_key:
         return _render(request, "experiment", listing=listing, address=address_of(listing), record=None)
     record = (await read_listed(client.temporal, listing)).record
     wanted = request.query_params.get("case")
     if wanted is not None:
+        # The address of a run's case has the case as it stands in the id of the run.
         case = record.spec.case(wanted) or next(
             (one for one in record.spec.cases if case_in_id(one.id) == wanted), None
         )
@@ -96,7 +97,9 @@ async def show_experiment(request: Request) -> Response:
             beginning=beginning,
         )
     others = [one for one in named(experiments, listing.facts.name) if one is not listing and one.facts.record]
-    metrics, number = metric_rows(record), page_number(request)
+    by_metric = scores_by_metric(record.results)
+    metrics = [_metric_row(name, found, by_metric[name]) for name, found in figures(record.results).items()]
+    number = page_number(request)
     first = (number - 1) * CASES_OF_A_PAGE
     shown = record.spec.cases[first : first + CASES_OF_A_PAGE]
     return _render(
@@ -107,7 +110,7 @@ async def show_experiment(request: Request) -> Response:
         record=record,
         others=[(address_of(one), one) for one in others],
         metrics=metrics,
-        rows=case_rows(record, shown, [metric.name for metric in metrics]),
+        rows=[_case_row(case.id, list(record.results_of(case.id)), list(by_metric)) for case in shown],
         page=number,
         pages=-(-len(record.spec.cases) // CASES_OF_A_PAGE),
     )
@@ -115,15 +118,10 @@ async def show_experiment(request: Request) -> Response:
 
 async def choose_comparison(request: Request) -> Response:
     """Lead to the comparison of an experiment with the one that the query names."""
-    experiments = await listed(request)
+    experiments = await list_experiments(client_of(request).temporal)
     shown = find_experiment(experiments, request.path_params["experiment"])
     other = find_experiment(experiments, request.query_params.get("with", ""))
     return see_other(comparison_address(address_of(other), address_of(shown)))
-
-
-async def listed(request: Request) -> list[ExperimentListing]:
-    """Return all experiments, the newest first. Raises ConnectionFailed."""
-    return await list_experiments(client_of(request).temporal)
 
 
 def address_of(listing: ExperimentListing) -> str:
@@ -139,7 +137,7 @@ MOST_BARS = 200
 async def show_comparison(request: Request) -> Response:
     """Show the comparison of two experiments; the query may name one case."""
     client = client_of(request)
-    experiments = await listed(request)
+    experiments = await list_experiments(client_of(request).temporal)
     listings = [find_experiment(experiments, request.path_params[name]) for name in ("one", "other")]
     one, other = [(await read_listed(client.temporal, listing)).record for listing in listings]
     try:
@@ -149,12 +147,13 @@ async def show_comparison(request: Request) -> Response:
     wanted, number = request.query_params.get("case"), page_number(request)
     cases = compared.cases if wanted is None else [case for case in compared.cases if case == wanted]
     first = (number - 1) * COMPARED_CASES_OF_A_PAGE
+    drawn = [metric for metric in compared.comparison.metrics if metric.kind != "labels" and metric.deltas]
     return _render(
         request,
         "comparison",
         compared=compared,
         sides=[(letter, listing, address_of(listing)) for letter, listing in zip("AB", listings, strict=True)],
-        plots={metric.metric: _plot(metric) for metric in compared.comparison.metrics if _is_drawn(metric)},
+        plots={metric.metric: _plot(metric) for metric in drawn},
         value_text=value_text,
         change_text=change_text,
         beginning=beginning,
@@ -175,10 +174,6 @@ def _shown_case(compared: ComparedExperiments, case: str) -> dict[str, object]:
     ]
     sides = [shown_repeats(record, case) for record in (compared.one, compared.other)]
     return {"case": compared.other.spec.case(case), "differences": differences, "sides": sides}
-
-
-def _is_drawn(metric: MetricComparison) -> bool:
-    return metric.kind != "labels" and bool(metric.deltas)
 
 
 def _plot(metric: MetricComparison) -> DeltaPlot:
@@ -228,14 +223,13 @@ def shown_evaluations(experiments: Sequence[ExperimentListing], *, whole: bool) 
     by_name: dict[str, list[ExperimentListing]] = {}
     for one in experiments:
         by_name.setdefault(one.facts.name, []).append(one)
-    return [_shown(name, found, whole=whole) for name, found in by_name.items()]
-
-
-def _shown(name: str, found: Sequence[ExperimentListing], *, whole: bool) -> ShownEvaluation:
-    shown = tuple(found if whole else found[:MOST_EXPERIMENTS])
-    metrics = tuple(dict.fromkeys(metric for one in shown for metric in one.facts.metrics))
-    trends = {metric: _trend(metric, found) for metric in metrics}
-    return ShownEvaluation(name, shown, len(found) - len(shown), metrics, trends)
+    evaluations: list[ShownEvaluation] = []
+    for name, found in by_name.items():
+        shown = tuple(found if whole else found[:MOST_EXPERIMENTS])
+        metrics = tuple(dict.fromkeys(metric for one in shown for metric in one.facts.metrics))
+        trends = {metric: _trend(metric, found) for metric in metrics}
+        evaluations.append(ShownEvaluation(name, shown, len(found) - len(shown), metrics, trends))
+    return evaluations
 
 
 def _trend(metric: str, found: Sequence[ExperimentListing]) -> PointPlot:
@@ -309,12 +303,6 @@ class MetricRow:
     distribution: tuple[Column, ...]
 
 
-def metric_rows(record: ExperimentRecord) -> list[MetricRow]:
-    """Return the metrics of an experiment."""
-    by_metric = scores_by_metric(record.results)
-    return [_metric_row(name, found, by_metric[name]) for name, found in figures(record.results).items()]
-
-
 def _metric_row(name: str, found: MetricFigures, by_case: Mapping[str, Sequence[CaseScore]]) -> MetricRow:
     if found.kind == "labels":
         shown = dict(list(found.labels.items())[:_BINS])
@@ -332,11 +320,6 @@ def _metric_row(name: str, found: MetricFigures, by_case: Mapping[str, Sequence[
     if found.low is not None and found.high is not None:
         interval = f"{value_text(found.low, found.kind)} to {value_text(found.high, found.kind)}"
     return MetricRow(name, found, value_text(found.mean, found.kind), interval, tuple(drawn))
-
-
-def case_rows(record: ExperimentRecord, cases: Sequence[EvaluationCase], metrics: Sequence[str]) -> list[CaseRow]:
-    """Return the rows of some cases."""
-    return [_case_row(case.id, list(record.results_of(case.id)), metrics) for case in cases]
 
 
 def _case_row(case: str, results: Sequence[CaseResult], metrics: Sequence[str]) -> CaseRow:
@@ -382,16 +365,15 @@ class ShownRepeat:
 
 def shown_repeats(record: ExperimentRecord, case: str) -> list[ShownRepeat]:
     """Return the repeats of a case, in their order."""
-    return [_repeat(result) for result in record.results_of(case)]
-
-
-def _repeat(result: CaseResult) -> ShownRepeat:
-    facts = result.facts
-    tools = Counter(call.tool for call in facts.calls)
-    files = tuple((path, file, beginning(file.text or "")) for path, file in facts.files.items())
-    said = ", ".join(f"{tool}, {count} times" if count > 1 else tool for tool, count in tools.items())
-    cut = "" if facts.truncated is None else cut_words(facts.truncated)
-    return ShownRepeat(result, beginning(facts.output), cut, said, files)
+    shown: list[ShownRepeat] = []
+    for result in record.results_of(case):
+        facts = result.facts
+        tools = Counter(call.tool for call in facts.calls)
+        files = tuple((path, file, beginning(file.text or "")) for path, file in facts.files.items())
+        said = ", ".join(f"{tool}, {count} times" if count > 1 else tool for tool, count in tools.items())
+        cut = "" if facts.truncated is None else cut_words(facts.truncated)
+        shown.append(ShownRepeat(result, beginning(facts.output), cut, said, files))
+    return shown
 
 
 def beginning(value: Any) -> str:

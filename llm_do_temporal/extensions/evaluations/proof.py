@@ -52,9 +52,9 @@ def check_evaluation(spec: EvaluationSpec, folder: Path) -> tuple[Sequence[str],
             f"the judge compares with experiment '{against}', which the server of a proof does not have",
             next_step=f"Take a judge of single answers, or `against: {EXPECTED}`.",
         )
-    found = involved_in(spec, load_workshop(folder), os.environ.get("LLM_DO_MODEL") or None)
-    judges = {} if found.judge is None else found.judge.models
-    return sorted({*found.entry.models.values(), *judges.values()}), found.settings.models.aliases
+    settings, entry, judge = involved_in(spec, load_workshop(folder), os.environ.get("LLM_DO_MODEL") or None)
+    models = {*entry.models.values(), *({} if judge is None else judge.models).values()}
+    return sorted(models), settings.models.aliases
 
 
 async def begin(client: LlmDoClient, spec: EvaluationSpec, folder: Path) -> tuple[str, set[str]]:

@@ -231,7 +231,6 @@ def _metric_table(compared: ComparedExperiments, width: int | None) -> list[str]
 
 
 def _without(left_out: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return header and rows without some columns."""
     kept = [place for place, name in enumerate(_METRICS) if name not in left_out]
     return [[row[place] for place in kept] for row in (_METRICS, *rows)]
 
@@ -476,7 +475,6 @@ def _digits(record: ExperimentRecord) -> str:
 
 
 def _model(record: ExperimentRecord) -> str:
-    """Return the model, as provider/name."""
     return record.model.replace(":", "/", 1) or "none/none"
 
 
@@ -571,9 +569,10 @@ def pydantic_evals_report(record: ExperimentRecord) -> dict[str, Any]:
         if case is None:
             continue
         is_repeated = record.spec.repeats > 1
+        given = {"prompt": case.prompt, "input": case.input, "attachments": list(case.attachments)}
         common = {
             "name": f"{case.id} [{result.repeat}/{record.spec.repeats}]" if is_repeated else case.id,
-            "inputs": inputs_of(case),
+            "inputs": {name: value for name, value in given.items() if value not in ("", None, [])},
             "metadata": case.metadata or None,
             "expected_output": case.expected,
             "source_case_name": case.id if is_repeated else None,
@@ -598,12 +597,6 @@ def pydantic_evals_report(record: ExperimentRecord) -> dict[str, Any]:
             "repeats": record.spec.repeats,
         },
     }
-
-
-def inputs_of(case: EvaluationCase) -> dict[str, Any]:
-    """Return what the worker was given, without what is empty."""
-    given = {"prompt": case.prompt, "input": case.input, "attachments": list(case.attachments)}
-    return {name: value for name, value in given.items() if value not in ("", None, [])}
 
 
 def _report_case(result: CaseResult) -> dict[str, Any]:
@@ -640,7 +633,6 @@ def _report_case(result: CaseResult) -> dict[str, Any]:
 
 
 def _source(name: str) -> dict[str, Any]:
-    """Return the evaluator of a score, by the name of its metric."""
     return {"name": name, "arguments": None}
 
 

@@ -7,7 +7,7 @@ line only says which file is meant.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +26,6 @@ from llm_do_temporal.definitions.tools.plays import read_play
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
 from llm_do_temporal.errors import DefinitionError, EffectFailed, KeyMismatch, ModelRefusal, UnknownHere, UsageError
 from llm_do_temporal.extensions.evaluations.client import (
-    Experiment,
     ExperimentListing,
     find_experiment,
     list_experiments,
@@ -41,6 +40,7 @@ from llm_do_temporal.extensions.evaluations.messages import (
     EVALUATION_WORKFLOW,
     ContinuedEvaluation,
     EvaluationPlan,
+    ExperimentRecord,
     RunEvaluationInput,
     StartedExperiment,
     units_of,
@@ -140,19 +140,13 @@ class Involved:
     """Models by the names of workers."""
 
 
-@dataclass(frozen=True)
-class InvolvedWorkers:
-    """Workers that an evaluation involves, and the settings under which they run."""
+def involved_in(
+    spec: EvaluationSpec, workshop: Workshop, environment_model: str | None
+) -> tuple[RunSettings, Involved, Involved | None]:
+    """Return the settings under which an evaluation runs, the worker with all that it may call, and so the judge.
 
-    settings: RunSettings
-    entry: Involved
-    """Worker that is evaluated, with all that it may call."""
-    judge: Involved | None
-    """Judge, with all that it may call; None: there is none."""
-
-
-def involved_in(spec: EvaluationSpec, workshop: Workshop, environment_model: str | None) -> InvolvedWorkers:
-    """Return what an evaluation involves. Raises DefinitionError, and UsageError without a model for one."""
+    None: there is no judge. Raises DefinitionError, and UsageError without a model for one.
+    """
     start = StartRunInput(worker=spec.worker, force_model=spec.settings.model, limits=spec.settings.limits)
     start = start.model_copy(update={"environment_model": environment_model, "turns": spec.settings.turns})
     settings = run_settings(workshop.config, start)
@@ -160,7 +154,7 @@ def involved_in(spec: EvaluationSpec, workshop: Workshop, environment_model: str
     if spec.judge is not None:
         judge_start = start.model_copy(update={"worker": spec.judge.worker, "force_model": spec.judge.model})
         judge = involved(workshop, spec.judge.worker, run_settings(workshop.config, judge_start).models)
-    return InvolvedWorkers(settings, entry, judge)
+    return settings, entry, judge
 
 
 def involved(workshop: Workshop, entry: str, models: ModelSources) -> Involved:
@@ -270,8 +264,14 @@ def _draft(
     attachments = _attach(spec, worker, workshop.root)
     if spec.judge is not None:
         load_local_worker(folder, spec.judge.worker)
-    found = involved_in(spec, workshop, environment_model)
-    settings, entry, judge = found.settings, found.entry, found.judge
+    settings, entry, judge = involved_in(spec, workshop, environment_model)
+    # Short values are in the identity as they are, of others the digest.
+    values = settings.model_dump(mode="json", exclude=_BESIDE)
+    told = {
+        f"workshop.{name}": value if isinstance(value, str | int | float | bool) else digest_of(value)[:32]
+        for name, value in values.items()
+        if value not in (None, {}, [], "")
+    }
     for case in spec.cases:
         worker.check_input(StartRunInput(worker=spec.worker, prompt=case.prompt, input=case.input))
     identity = experiment_identity(
@@ -281,7 +281,7 @@ def _draft(
         attachments={path: one.sha256 for path, one in attachments.items()},
         judge_definitions=None if judge is None else {**judge.definitions, **baseline},
         judge_models=None if judge is None else judge.models,
-        settings=_digests_of(settings.model_dump(mode="json", exclude=_BESIDE)),
+        settings=told,
         functions=functions_of(workshop, spec),
     )
     return EvaluationPlan(
@@ -294,15 +294,6 @@ def _draft(
         environment_model=environment_model,
         others=others,
     )
-
-
-def _digests_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of the workshop for the identity: short values as they are, of others the digest."""
-    return {
-        f"workshop.{name}": value if isinstance(value, str | int | float | bool) else digest_of(value)[:32]
-        for name, value in values.items()
-        if value not in (None, {}, [], "")
-    }
 
 
 def _attach(spec: EvaluationSpec, worker: LocalWorker, root: Path) -> dict[str, Attachment]:
@@ -347,9 +338,12 @@ async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_e
     if same is not None:
         _take(taken, plan, await read_remains(client.temporal, same, blobs), origin="")
     others = [one for one in named(listed, plan.spec.name) if one.workflow != plan.workflow and one.facts.record]
-    read = [found for one in others[:LOOKED_AT] if (found := await _read_other(client, one)) is not None]
-    for experiment in read:
-        _take(taken, plan, experiment.record.results, origin=experiment.record.workflow)
+    read: list[ExperimentRecord] = []
+    for one in others[:LOOKED_AT]:
+        with suppress(EffectFailed, KeyMismatch, UsageError):  # it may be of a workshop with blobs of its own
+            read.append((await read_listed(client.temporal, one)).record)
+    for record in read:
+        _take(taken, plan, record.results, origin=record.workflow)
     plan = plan if same is None else _next_round(plan, same)
     kept = {name: await asyncio.to_thread(_keep, blobs, result) for name, result in taken.items()}
     begun = await _start_workflow(client, blobs, plan.model_copy(update={"retry_errors": retry_errors, "taken": kept}))
@@ -358,8 +352,8 @@ async def begin_experiment(client: LlmDoClient, plan: EvaluationPlan, *, retry_e
         how="attached" if not begun else "started" if same is None else "resumed",
         total=units,
         taken=len(taken),
-        differs=differences(read[0].record.identity, plan.identity) if read and same is None else (),
-        differs_from=read[0].record.workflow if read and same is None else "",
+        differs=differences(read[0].identity, plan.identity) if read and same is None else (),
+        differs_from=read[0].workflow if read and same is None else "",
     )
 
 
@@ -381,14 +375,6 @@ async def _judged_again(client: LlmDoClient, plan: EvaluationPlan, same: Experim
     begun = await _start_workflow(client, _blobs(client), plan, done)
     how = "resumed" if begun else "attached"
     return StartedExperiment(experiment=same.workflow, how=how, total=units, taken=len(record.results))
-
-
-async def _read_other(client: LlmDoClient, listed: ExperimentListing) -> Experiment | None:
-    """Return another experiment; None where it cannot be read: it may be of a workshop with blobs of its own."""
-    try:
-        return await read_listed(client.temporal, listed)
-    except (EffectFailed, KeyMismatch, UsageError):
-        return None
 
 
 def _take(taken: dict[str, CaseResult], plan: EvaluationPlan, found: Sequence[CaseResult], *, origin: str) -> None:

@@ -200,7 +200,10 @@ class LlmDoEvaluation:
     @workflow.run
     async def run(self, payload: Any = None) -> CollectedResults:
         """Return the record of the experiment. `payload` is a RunEvaluationInput."""
-        start = _read(payload)
+        try:
+            start = RunEvaluationInput.model_validate(payload)
+        except ValidationError as error:
+            raise UsageError(malformed("start of an evaluation", error)) from error
         work = UnitWork(start, EvaluationMemo.model_validate(workflow.memo_value(EVALUATION_MEMO, None) or _NO_FACTS))
         # No command may stand in a `finally` here: see `LlmDoRun`.
         try:
@@ -222,11 +225,3 @@ class LlmDoEvaluation:
 
 
 _NO_FACTS = {"name": "", "digest": "", "worker": ""}
-
-
-def _read(payload: Any) -> RunEvaluationInput:
-    """Return the input. Raises UsageError for a payload that is none."""
-    try:
-        return RunEvaluationInput.model_validate(payload)
-    except ValidationError as error:
-        raise UsageError(malformed("start of an evaluation", error)) from error

@@ -78,11 +78,6 @@ def keys_at(kind: str, path: KeyPath) -> dict[str, KeyMeaning]:
     return found
 
 
-def key_at(kind: str, path: KeyPath) -> KeyMeaning | None:
-    """Return the meaning of the key at the end of a path; None for a name of the author's choice."""
-    return keys_at(kind, path[:-1]).get(str(path[-1])) if path else None
-
-
 def values_at(kind: str, path: KeyPath) -> list[str]:
     """Return the words that may stand at a path, where these are few: choices, true and false."""
     found: list[str] = []
@@ -350,27 +345,20 @@ _ABOUT_ITSELF = frozenset({"toolsets", "sandbox", "name"})
 """Keys of a worker whose meaning is what the worker may do."""
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Text about a key or value."""
-
-    span: Span
-    markdown: str
-
-
-def explain(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> Explanation | None:
-    """Return an explanation of what stands at a place; None where there is nothing to say."""
+def explain(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> tuple[Span, str] | None:
+    """Return the key or value at a place, with Markdown about it; None where there is nothing to say."""
     span = file.span_at(spot)
     if span is None:
         return None
     parts = [_of_name(file, span, names)]
-    meaning = key_at(file.kind, span.path) if span.role == "key" else None
+    is_key = span.role == "key" and span.path
+    meaning = keys_at(file.kind, span.path[:-1]).get(str(span.path[-1])) if is_key else None
     if meaning is not None:
         parts.append(meaning.markdown)
         if file.kind == "worker" and len(span.path) == 1 and span.path[0] in _ABOUT_ITSELF:
             parts.append(_may_do(named_worker(file.path), names))
     text = "\n\n---\n\n".join(part for part in parts if part)
-    return Explanation(span, text) if text else None
+    return (span, text) if text else None
 
 
 def _of_name(file: EditedFile, span: Span, names: WorkshopNames) -> str:

@@ -17,7 +17,6 @@ from typing import Any, cast
 from llm_do_temporal.definitions.python_syntax import parse_python
 from llm_do_temporal.definitions.registry.registry import named_templates
 from llm_do_temporal.definitions.workers.places import (
-    PACKAGE_PREFIX,
     SHIPPED,
     SUFFIXES,
     WorkerPlace,
@@ -114,35 +113,19 @@ _OF_ITSELF = (("name",), ("description",))
 """Keys of a worker's file that stand for the worker, which need not have its name in it."""
 
 
-@dataclass(frozen=True)
-class NameTarget:
-    """Place in a file."""
-
-    path: Path
-    spot: TextPlace
-
-
-@dataclass(frozen=True)
-class WorkerAtPlace:
-    """Worker that is named at a place, or whose own file it is."""
-
-    worker: str
-    span: Span
-
-
-def worker_at(file: EditedFile, spot: TextPlace) -> WorkerAtPlace | None:
-    """Return the worker that is meant at a place; None where none is."""
+def worker_at(file: EditedFile, spot: TextPlace) -> tuple[str, Span] | None:
+    """Return the worker that is meant at a place, named there or because it is its own file; None where none is."""
     span = file.span_at(spot)
     if span is None:
         return None
     if file.kind == "worker" and span.path in _OF_ITSELF:
-        return WorkerAtPlace(named_worker(file.path), span)
+        return named_worker(file.path), span
     if name_kind(file.kind, span.path, span.role) == "worker" and span.text != "*":
-        return WorkerAtPlace(span.text, span)
+        return span.text, span
     return None
 
 
-def target_at(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> NameTarget | None:
+def target_at(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> tuple[Path, TextPlace] | None:
     """Return the place that a name leads to; None where there is none."""
     span = file.span_at(spot)
     kind = None if span is None else name_kind(file.kind, span.path, span.role)
@@ -151,7 +134,7 @@ def target_at(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> NameTa
     match kind:
         case "worker":
             worker = names.worker(span.text)
-            return None if worker is None else NameTarget(worker.place.path, TextPlace(0, 0))
+            return None if worker is None else (worker.place.path, TextPlace(0, 0))
         case "function":
             return _python(next((one for one in names.functions if one.name == span.text), None))
         case "class":
@@ -162,17 +145,11 @@ def target_at(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> NameTa
             return _in_workshop(names, ("approvals", "rules", span.text))
 
 
-def references_to(worker: str, root: Path, held: Mapping[Path, EditedFile]) -> Iterator[Mention]:
-    """Yield all mentions of a worker in its workshop, as far as its files can be read."""
-    for file in workshop_files(root, held)[0]:
-        yield from mentions_of(worker.removeprefix(PACKAGE_PREFIX), file)
+def _python(found: PythonName | None) -> tuple[Path, TextPlace] | None:
+    return None if found is None else (found.path, TextPlace(found.line, found.column))
 
 
-def _python(found: PythonName | None) -> NameTarget | None:
-    return None if found is None else NameTarget(found.path, TextPlace(found.line, found.column))
-
-
-def _in_workshop(names: WorkshopNames, path: KeyPath) -> NameTarget | None:
+def _in_workshop(names: WorkshopNames, path: KeyPath) -> tuple[Path, TextPlace] | None:
     """Return the line of a key of `workshop.yaml`."""
     if names.workshop is None:
         return None
@@ -182,7 +159,7 @@ def _in_workshop(names: WorkshopNames, path: KeyPath) -> NameTarget | None:
     except Unreadable:
         return None
     line = parse_yaml(text, file=WORKSHOP_FILE)[0].lines.get(path)
-    return None if line is None else NameTarget(root / WORKSHOP_FILE, TextPlace(line - 1, 0))
+    return None if line is None else (root / WORKSHOP_FILE, TextPlace(line - 1, 0))
 
 
 _DISTINCT = re.compile(r"[_\d-]")

@@ -43,10 +43,11 @@ from llm_do_temporal.extensions.lsp.edited_file import (
 from llm_do_temporal.extensions.lsp.mentions import (
     NameEdit,
     WorkerRename,
+    mentions_of,
     plan_rename,
-    references_to,
     target_at,
     worker_at,
+    workshop_files,
 )
 
 _UNITS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -189,8 +190,8 @@ class Features:
             found = None if place is None else explain(*place, WorkshopNames(place[0]))
             if place is None or found is None:
                 return None
-            text = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
-            return types.Hover(text, _span_range(place[0], found.span, encoding))
+            text = types.MarkupContent(types.MarkupKind.Markdown, found[1])
+            return types.Hover(text, _span_range(place[0], found[0], encoding))
 
     def definition(self, params: types.DefinitionParams, encoding: str) -> types.Location | None:
         """Return the place that a name leads to."""
@@ -198,8 +199,8 @@ class Features:
             found = None if place is None else target_at(*place, WorkshopNames(place[0]))
             if found is None:
                 return None
-            here = types.Position(found.spot.line, found.spot.column)
-            return types.Location(self._buffers.uri_at(found.path), types.Range(here, here))
+            here = types.Position(found[1].line, found[1].column)
+            return types.Location(self._buffers.uri_at(found[0]), types.Range(here, here))
 
     def references(self, params: types.ReferenceParams, encoding: str) -> list[types.Location]:
         """Return the mentions of the worker that is named at a place, and its file."""
@@ -207,11 +208,13 @@ class Features:
             named = None if place is None else worker_at(*place)
             if place is None or named is None or not place[0].in_workshop:
                 return []
+            name = named[0].removeprefix(PACKAGE_PREFIX)
             found = [
-                types.Location(self._buffers.uri_at(one.file.path), _span_range(one.file, one.span, encoding))
-                for one in references_to(named.worker, place[0].root, self._buffers.held())
+                types.Location(self._buffers.uri_at(file.path), _span_range(file, one.span, encoding))
+                for file in workshop_files(place[0].root, self._buffers.held())[0]
+                for one in mentions_of(name, file)
             ]
-            worker = WorkshopNames(place[0]).worker(named.worker)
+            worker = WorkshopNames(place[0]).worker(named[0])
             if params.context.include_declaration and worker is not None:
                 start = types.Position(0, 0)
                 found.append(types.Location(self._buffers.uri_at(worker.place.path), types.Range(start, start)))
@@ -223,7 +226,7 @@ class Features:
             named = None if place is None else worker_at(*place)
             if place is None or named is None or not place[0].in_workshop:
                 return None
-            return types.PrepareRenamePlaceholder(_span_range(place[0], named.span, encoding), named.worker)
+            return types.PrepareRenamePlaceholder(_span_range(place[0], named[1], encoding), named[0])
 
     def rename(self, params: types.RenameParams, encoding: str) -> tuple[types.WorkspaceEdit | None, tuple[str, ...]]:
         """Return the edits that give a worker a new name, and the texts that are left. Raises JsonRpcInvalidParams."""
@@ -234,7 +237,7 @@ class Features:
             if not place[0].in_workshop:
                 raise JsonRpcInvalidParams("this file is in no workshop, so mentions of the worker are not known")
             try:
-                plan = plan_rename(named.worker, params.new_name, place[0].root, self._buffers.held())
+                plan = plan_rename(named[0], params.new_name, place[0].root, self._buffers.held())
             except UsageError as error:
                 step = f" {error.next_step}" if error.next_step else ""
                 raise JsonRpcInvalidParams(f"{error.message}{step}") from error

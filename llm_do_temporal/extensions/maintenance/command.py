@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.options import Json, Location, read_duration_flag
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_do_temporal.cli.session import Session
-    from llm_do_temporal.extension import Finding
     from llm_do_temporal.extensions.maintenance.removal import Borrowers, Collected
     from llm_do_temporal.storage.blobs import StoredBlob
 
@@ -129,14 +128,10 @@ async def doctor(
         print_json({"ok": good, "findings": [one.as_json() for one in findings]}, pretty=sys.stdout.isatty())
     else:
         for one in findings:
-            print("\n".join(_lines(one)))
+            print(f"{_MARKS[one.status]}  {one.what:17}  {visible_line(one.message)}")
+            if one.next_step is not None:
+                print(f"{'':28}{visible_line(one.next_step)}")
     return max((one.exit_code for one in findings if one.status == "error"), default=0)
-
-
-def _lines(finding: Finding) -> Iterator[str]:
-    yield f"{_MARKS[finding.status]}  {finding.what:17}  {visible_line(finding.message)}"
-    if finding.next_step is not None:
-        yield f"{'':28}{visible_line(finding.next_step)}"
 
 
 async def delete(

@@ -52,7 +52,9 @@ async def examine(location: Location) -> list[Finding]:
     # Connecting corrects the modes of our own files, so they are looked at before.
     state = [] if folder is None else examine_state(folder)
     server = await examine_server(location.connection(), folder, task_queue())
-    return [_program(), *found, *state, *server, *(() if folder is None else _of_workshop(folder))]
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    program = Finding("program", "ok", f"{PROGRAM} {version(PROGRAM)}, Python {python}")
+    return [program, *found, *state, *server, *(() if folder is None else _of_workshop(folder))]
 
 
 async def examine_server(connection: Connection, workshop: Path | None, queue: str) -> list[Finding]:
@@ -188,11 +190,6 @@ def _unknown(what: str, error: RPCError) -> Finding:
     return Finding(what, "warning", f"the server does not say: {error.message[:200]}")
 
 
-def _program() -> Finding:
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    return Finding("program", "ok", f"{PROGRAM} {version(PROGRAM)}, Python {python}")
-
-
 def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
     """Return the workshop's folder and no finding, or None and the reason why there is none."""
     try:
@@ -277,19 +274,14 @@ def _page(workshop: Workshop) -> Iterator[Finding]:
         url = page_address(workshop.config, os.environ)
         if url is None:
             return
-        status = _ask(url)
     except LlmDoError as error:
         yield Finding("page", "error", error.message, error.next_step)
         return
-    yield Finding("page", "ok", f"{url} answers ({status})")
-
-
-def _ask(url: str) -> int:
-    """Return the HTTP status with which the page answers a visitor without a token. Raises UsageError for no answer."""
     try:
-        return httpx2.get(url, timeout=_PAGE_SECONDS, follow_redirects=False).status_code
+        # A visitor without a token is answered, too.
+        status = httpx2.get(url, timeout=_PAGE_SECONDS, follow_redirects=False).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise UsageError(
-            f"{url} does not answer ({type(error).__name__})",
-            next_step=f"Start the page with `{PROGRAM} ui`, or correct `ui_url` in workshop.yaml or LLM_DO_UI_URL.",
-        ) from error
+        step = f"Start the page with `{PROGRAM} ui`, or correct `ui_url` in workshop.yaml or LLM_DO_UI_URL."
+        yield Finding("page", "error", f"{url} does not answer ({type(error).__name__})", step)
+        return
+    yield Finding("page", "ok", f"{url} answers ({status})")

@@ -287,16 +287,13 @@ class _Askers:
     async def passed(self, events: AsyncIterator[HistoryEvent]) -> AsyncIterator[HistoryEvent]:
         """Yield the events as they are, each once it was looked at."""
         async for event in events:
-            self._take(event)
+            beginning = self._beginnings.take(event)
+            if beginning is not None and not beginning.is_outside:
+                self._note(beginning.given)
+            called = event.start_child_workflow_execution_initiated_event_attributes
+            if called.workflow_type.name == WORKER_WORKFLOW:
+                self._note(first_object(called.input.payloads))
             yield event
-
-    def _take(self, event: HistoryEvent) -> None:
-        beginning = self._beginnings.take(event)
-        if beginning is not None and not beginning.is_outside:
-            self._note(beginning.given)
-        called = event.start_child_workflow_execution_initiated_event_attributes
-        if called.workflow_type.name == WORKER_WORKFLOW:
-            self._note(first_object(called.input.payloads))
 
     def _note(self, given: dict[str, Any]) -> None:
         """Note the worker of an invocation that starts like this, an InvokeWorkerInput as JSON."""
@@ -736,15 +733,12 @@ def try_policy(policy: Policy, past: PastCalls, *, today: Policy | None = None) 
 
 def _tried(policy: Policy, past: PastCall, today: Policy | None) -> TriedCall:
     call = past.question.request.call
-    before = _then(past) if today is None else judge_again(today, call)
+    # Without a policy of today, what became of the call then counts: an entry let it through, or it was asked about.
+    allowed = past.question.request.allowed
+    then = GateOutcome(verdict=PastVerdict.PASSES, reason=allowed) if allowed else _ASKED
+    before = then if today is None else judge_again(today, call)
     after = judge_again(policy, call)
     return TriedCall(past, before, after, change_between(before, after))
-
-
-def _then(past: PastCall) -> GateOutcome:
-    """Return what became of the call then: an entry let it through, or it was asked about."""
-    allowed = past.question.request.allowed
-    return GateOutcome(verdict=PastVerdict.PASSES, reason=allowed) if allowed else _ASKED
 
 
 def _tried_entry(entry: AllowEntry, policy: Policy, past: Sequence[PastCall]) -> EntryTrial:

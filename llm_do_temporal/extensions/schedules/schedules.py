@@ -278,6 +278,8 @@ async def listed_schedule(described: ScheduleDescription) -> ListedSchedule:
     words = [f"{cron_words(one)}{zone}" for one in crons] + every
     ran = [one.action for one in described.info.recent_actions]
     policy, state = described.schedule.policy, described.schedule.state
+    items = () if request.batch is None else request.batch.items
+    files = (*request.attachments, *(file for item in items for file in item.attachments))
     return ListedSchedule(
         name=described.id,
         worker=request.worker,
@@ -303,7 +305,7 @@ async def listed_schedule(described: ScheduleDescription) -> ListedSchedule:
         missed=described.info.num_actions_missed_catchup_window,
         skipped=described.info.num_actions_skipped_overlap,
         reads="" if request.reads is None else request.reads.words,
-        pinned=_pinned(request),
+        pinned=tuple(one.path for one in files),
         unreadable=unreadable,
     )
 
@@ -319,11 +321,6 @@ async def _request(described: ScheduleDescription, action: ScheduleActionStartWo
         return StartRunInput(worker=""), "what it starts is no start of a run"
     except (*NOT_AT_HAND, TemporalError):
         return StartRunInput(worker=""), "what it starts is kept elsewhere, or is no start of a run"
-
-
-def _pinned(request: StartRunInput) -> tuple[str, ...]:
-    items = () if request.batch is None else request.batch.items
-    return tuple(one.path for one in (*request.attachments, *(file for item in items for file in item.attachments)))
 
 
 class MeetingFate(StrEnum):

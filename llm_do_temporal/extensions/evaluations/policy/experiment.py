@@ -17,9 +17,7 @@ from pydantic import Field
 from llm_do_temporal.extension import RunPart
 from llm_do_temporal.extensions.evaluations.policy.scores import (
     EvaluationCase,
-    EvaluationSettings,
     EvaluationSpec,
-    Evaluator,
     Json,
     Python,
 )
@@ -95,7 +93,8 @@ def experiment_identity(
     own settings.
     """
     files = attachments or {}
-    judge = spec.judge
+    judge, own = spec.judge, spec.settings
+    limits = own.limits.model_dump(mode="json", exclude_none=True)
     return ExperimentIdentity(
         worker=spec.worker,
         cases={case.id: _given(case, files) for case in spec.cases},
@@ -103,7 +102,7 @@ def experiment_identity(
         repeats=spec.repeats,
         definitions=dict(definitions),
         models=dict(models),
-        settings={**_settings(spec.settings), **(settings or {})},
+        settings={"model": own.model, "turns": own.turns, "limits": limits, **(settings or {})},
         judge=None
         if judge is None
         else JudgeIdentity(
@@ -121,17 +120,11 @@ def _given(case: EvaluationCase, files: Mapping[str, str]) -> str:
 
 
 def _scoring(spec: EvaluationSpec, case: EvaluationCase, functions: Mapping[str, str]) -> str:
-    evaluators = [[one.kind, _said(one), *_code(one, functions)] for one in spec.evaluators_of(case)]
+    evaluators: list[list[Any]] = []
+    for one in spec.evaluators_of(case):
+        code = [functions[one.function]] if isinstance(one, Python) and one.function in functions else []
+        evaluators.append([one.kind, _said(one), *code])
     return digest_of([case.expected, case.metadata, evaluators])
-
-
-def _code(evaluator: Evaluator, functions: Mapping[str, str]) -> list[str]:
-    return [functions[evaluator.function]] if isinstance(evaluator, Python) and evaluator.function in functions else []
-
-
-def _settings(settings: EvaluationSettings) -> dict[str, Json]:
-    limits = settings.limits.model_dump(mode="json", exclude_none=True)
-    return {"model": settings.model, "turns": settings.turns, "limits": limits}
 
 
 def _said(value: Value) -> dict[str, Json]:
@@ -152,25 +145,19 @@ def judgement_key(identity: ExperimentIdentity, key: str, request: Any) -> str:
 
 def differences(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:
     """Return in words how the second identity differs from the first; empty for the same."""
-    return (
-        *_conditions(one, other),
-        *_case_words("given to the worker", one.cases, other.cases),
-        *_changed_words("the evaluators, the expected answer or the metadata of", one.scoring, other.scoring),
-        *([f"repeats: {one.repeats}, then {other.repeats}"] if one.repeats != other.repeats else []),
-        *_judge_words(one.judge, other.judge),
-    )
-
-
-def _conditions(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:
     words = [] if one.version == other.version else [f"versions of the identity: {one.version}, then {other.version}"]
     if one.worker != other.worker:
         words.append(f"the worker: '{one.worker}', then '{other.worker}'")
-    return (
-        *words,
-        *_value_words("the definition", one.definitions, other.definitions, digests=True),
-        *_value_words("the model of", one.models, other.models),
-        *_value_words("the setting", one.settings, other.settings),
-    )
+    words += _value_words("the definition", one.definitions, other.definitions, digests=True)
+    words += _value_words("the model of", one.models, other.models)
+    words += _value_words("the setting", one.settings, other.settings)
+    ours, theirs = one.cases.keys(), other.cases.keys()
+    for said, names in (("new", theirs - ours), ("gone", ours - theirs)):
+        words += [f"{said}: {_named(names)}"] if names else []
+    words += _changed_words("what is given to the worker in", one.cases, other.cases)
+    words += _changed_words("the evaluators, the expected answer or the metadata of", one.scoring, other.scoring)
+    words += [f"repeats: {one.repeats}, then {other.repeats}"] if one.repeats != other.repeats else []
+    return (*words, *_judge_words(one.judge, other.judge))
 
 
 def _value_words(what: str, one: Mapping[str, Any], other: Mapping[str, Any], *, digests: bool = False) -> list[str]:
@@ -186,14 +173,6 @@ def _value(values: Mapping[str, Any], name: str, *, digests: bool) -> str:
     if values.get(name) is None:
         return "none"
     return str(values[name])[:_SHOWN] if digests else f"'{values[name]}'"
-
-
-def _case_words(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    words: list[str] = []
-    for said, names in (("new", other.keys() - one.keys()), ("gone", one.keys() - other.keys())):
-        if names:
-            words.append(f"{said}: {_named(names)}")
-    return [*words, *_changed_words(f"what is {what} in", one, other)]
 
 
 def _changed_words(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
@@ -212,16 +191,13 @@ def _named(cases: set[str]) -> str:
 
 
 def _judge_words(one: JudgeIdentity | None, other: JudgeIdentity | None) -> list[str]:
+    before, now = ("none" if judge is None else f"'{judge.worker}'" for judge in (one, other))
+    words = [] if before == now else [f"the judge: {before}, then {now}"]
     if one is None or other is None:
-        return [] if one is other else [f"the judge: {_judge(one)}, then {_judge(other)}"]
-    words = [] if one.worker == other.worker else [f"the judge: {_judge(one)}, then {_judge(other)}"]
+        return words
     words += _value_words("the judge's definition", one.definitions, other.definitions, digests=True)
     words += _value_words("the judge's model of", one.models, other.models)
     return [*words, *(["what the judge is shown, or its scores"] if one.asked != other.asked else [])]
-
-
-def _judge(judge: JudgeIdentity | None) -> str:
-    return "none" if judge is None else f"'{judge.worker}'"
 
 
 def refusals(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:

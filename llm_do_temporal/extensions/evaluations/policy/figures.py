@@ -441,7 +441,6 @@ def compare_cases(one: Sequence[CaseResult], other: Sequence[CaseResult], *, int
     one, other = ([outcome for outcome in outcomes if outcome.case in shared] for outcomes in (one, other))
     errors = (sum(outcome.is_error for outcome in one), sum(outcome.is_error for outcome in other))
     only_one, only_other = tuple(sorted(ours - shared)), tuple(sorted(theirs - shared))
-    said = (_left_out(len(only_one), len(only_other)), _errors(errors))
     return Comparison(
         metrics=_metrics(both, one, other, interval),
         amounts=tuple(_amount(name, one, other, interval) for name in _AMOUNTS),
@@ -449,7 +448,7 @@ def compare_cases(one: Sequence[CaseResult], other: Sequence[CaseResult], *, int
         only_one=only_one,
         only_other=only_other,
         errors=errors,
-        sentences=tuple(sentence for sentence in said if sentence),
+        sentences=tuple(_told((len(only_one), len(only_other)), errors)),
     )
 
 
@@ -487,7 +486,6 @@ def _metric(
     theirs: Mapping[str, Sequence[CaseScore]],
     interval: _Intervals,
 ) -> MetricComparison:
-    """Return the figures of a metric, without its verdict."""
     kind = kind_of(score for by_case in (ours, theirs) for scores in by_case.values() for score in scores)
     paired = [case for case in cases if case in ours and case in theirs]
     figures: dict[str, Any] = {}
@@ -525,7 +523,6 @@ def _changed_label(case: str, ours: Sequence[CaseScore], theirs: Sequence[CaseSc
 
 
 def _judged(found: MetricComparison, adjusted: float | None, metrics: int) -> MetricComparison:
-    """Return the figures of a metric with their verdict."""
     pairs = len(found.deltas)
     if found.kind == "labels":
         sentence = f"labels changed in {found.losses} of {_cases(pairs)}; labels have no order and are not tested."
@@ -593,21 +590,17 @@ def _amounts(outcomes: Iterable[CaseResult], name: str) -> dict[str, float]:
     return {case: fmean(amounts) for case, amounts in found.items()}
 
 
-def _errors(errors: tuple[int, int]) -> str:
-    """Return how many runs ended in errors, in words; empty for none."""
-    if not any(errors):
-        return ""
-    one, other = ("1 run" if count == 1 else f"{count} runs" for count in errors)
-    return (
-        f"{one} of A and {other} of B ended in an error: an error is no wrong answer and has no "
-        "scores, so other metrics compare the runs that are left."
-    )
-
-
-def _left_out(only_one: int, only_other: int) -> str:
-    """Return how many cases only one version was run with, in words; empty for none."""
-    parts = [f"{_cases(count)} only {name} has" for name, count in (("A", only_one), ("B", only_other)) if count]
-    return f"left out: {' and '.join(parts)}." if parts else ""
+def _told(left_out: tuple[int, int], errors: tuple[int, int]) -> Iterator[str]:
+    """Yield the facts about the whole: cases of A and of B alone, and runs of A and of B that ended in an error."""
+    parts = [f"{_cases(count)} only {name} has" for name, count in zip("AB", left_out, strict=True) if count]
+    if parts:
+        yield f"left out: {' and '.join(parts)}."
+    if any(errors):
+        one, other = ("1 run" if count == 1 else f"{count} runs" for count in errors)
+        yield (
+            f"{one} of A and {other} of B ended in an error: an error is no wrong answer and has no "
+            "scores, so other metrics compare the runs that are left."
+        )
 
 
 def _cases(count: int) -> str:

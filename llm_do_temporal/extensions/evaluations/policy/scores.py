@@ -350,17 +350,13 @@ class Contains(BaseEvaluator):
             text, part = json_text(output), json_text(self.value)
             found = part in text if self.case_sensitive else part.casefold() in text.casefold()
         elif isinstance(output, Mapping):
-            found = _has_member(cast("Mapping[str, Any]", output), self.value)
+            found = isinstance(self.value, str) and self.value in output
+            if isinstance(self.value, Mapping):
+                wanted = cast("Mapping[str, Any]", self.value)
+                found = all(key in output and same_json(output[key], value) for key, value in wanted.items())
         elif isinstance(output, list | tuple):
             found = any(same_json(item, self.value) for item in cast("list[Any]", output))
         return found, "" if found else f"{quoted(output)} does not contain {quoted(self.value)}"
-
-
-def _has_member(output: Mapping[str, Any], wanted: Any) -> bool:
-    if isinstance(wanted, Mapping):
-        members = cast("Mapping[str, Any]", wanted)
-        return all(key in output and same_json(output[key], value) for key, value in members.items())
-    return isinstance(wanted, str) and wanted in output
 
 
 class IsInstance(BaseEvaluator):
@@ -577,16 +573,6 @@ def common_in_order(one: Sequence[str], other: Sequence[str]) -> int:
     return max(lengths)
 
 
-def common_items(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of names that both have, each as often as both have it."""
-    return (Counter(one) & Counter(other)).total()
-
-
-def f_score(common: int, made: int, wanted: int) -> float:
-    """Return the harmonic mean of the shares of the common names in both lists; 1 where both are empty."""
-    return 2 * common / (made + wanted) if made + wanted else 1.0
-
-
 MAX_LISTED = 20
 
 
@@ -721,8 +707,9 @@ class TrajectoryMatch(BaseEvaluator):
         made, wanted = _tools(seen.facts, self.include_failed), list(self.expected_trajectory)
         if self.order == "exact":
             return float(made == wanted), "" if made == wanted else _called(seen.facts)
-        common = common_in_order(made, wanted) if self.order == "in_order" else common_items(made, wanted)
-        score = f_score(common, len(made), len(wanted))
+        shared = (Counter(made) & Counter(wanted)).total()
+        common = common_in_order(made, wanted) if self.order == "in_order" else shared
+        score = 2 * common / (len(made) + len(wanted)) if made or wanted else 1.0
         return score, f"{common} in common, {len(made)} called, {len(wanted)} expected"
 
 
@@ -1124,11 +1111,6 @@ def score_case(spec: EvaluationSpec, case: EvaluationCase, facts: CaseFacts, mat
         if not isinstance(evaluator, Python):
             found = found.plus(_scored(evaluator, seen))
     return found
-
-
-def python_evaluators(spec: EvaluationSpec, case: EvaluationCase) -> tuple[Python, ...]:
-    """Return the evaluators of a case that are Python functions."""
-    return tuple(one for one in spec.evaluators_of(case) if isinstance(one, Python))
 
 
 def _scored(evaluator: BaseEvaluator, seen: Seen) -> CaseScores:

@@ -22,7 +22,7 @@ from llm_do_temporal.errors import Refusal
 from llm_do_temporal.policy.approvals import ApprovalRules, allowed_by, decide
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.protection import PATH_TOOLS, file_use, judge_path
-from llm_do_temporal.policy.files.sandbox import Tree, WorkshopSandbox, join, locate
+from llm_do_temporal.policy.files.sandbox import Place, Tree, WorkshopSandbox, join, locate
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.kinds.kind import AskedCall, CallKind, argv_of, form_of, may_cover
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
@@ -57,12 +57,12 @@ def _named(call: AskedCall) -> list[str]:
         given = [f"{payload.get('cwd', '/')}/{word}" for word in payload.get("argv", ())[1:] if word]
     else:
         return []
-    return [place for path in given if (place := _virtual(call.tree, path)) is not None]
+    return [place.path for path in given if (place := _located(call.tree, path)) is not None]
 
 
-def _virtual(tree: Tree, path: str) -> str | None:
+def _located(tree: Tree, path: str) -> Place | None:
     try:
-        return locate(tree, path).path
+        return locate(tree, path)
     except Refusal:
         return None
 
@@ -70,11 +70,8 @@ def _virtual(tree: Tree, path: str) -> str | None:
 def _place(tree: Tree, path: str, *, is_linked: bool) -> str | None:
     if is_linked:
         return _ELSEWHERE
-    try:
-        place = locate(tree, path)
-    except Refusal:
-        return None
-    return join(place.mount.root, place.relative)
+    place = _located(tree, path)
+    return None if place is None else join(place.mount.root, place.relative)
 
 
 _APPROVAL_KEYS = {
@@ -416,7 +413,10 @@ def neighbours_of(
     `shell` is the policy of the worker's commands; None: the history does not tell it.
     """
     made = {"files": _of_file, "command": _of_command, "callee": _of_callee, "exact": _of_exact}[kind.shape]
-    found = [*made(kind, call, rules, shell), _of_another_worker(call, rules)]
+    name = f"another_{call.worker}"
+    outcome = judge(rules, call.model_copy(update={"worker": name}))
+    another = Neighbour(trick="the same call of another worker", subject=name, outcome=outcome)
+    found = [*made(kind, call, rules, shell), another]
     return tuple(sorted(found, key=lambda one: _ORDER.index(one.outcome.verdict)))
 
 
@@ -464,24 +464,15 @@ def _of_exact(_kind: CallKind, call: AskedCall, rules: ApprovalRules, shell: She
     yield Neighbour(trick="other code of the tool", subject=canonical(call.args), outcome=outcome)
 
 
-def _of_another_worker(call: AskedCall, rules: ApprovalRules) -> Neighbour:
-    name = f"another_{call.worker}"
-    outcome = judge(rules, call.model_copy(update={"worker": name}))
-    return Neighbour(trick="the same call of another worker", subject=name, outcome=outcome)
-
-
 def _calling(call: AskedCall, name: str) -> AskedCall:
     """Return the delegation, or the handing over of a file, to the worker of this name."""
+    keys = ["worker" if "worker" in use.payload else "target_worker" for use in call.uses]
     uses = tuple(
-        use.model_copy(update={"payload": {**use.payload, _callee_key(use.payload): name}}) for use in call.uses
+        use.model_copy(update={"payload": {**use.payload, key: name}}) for key, use in zip(keys, call.uses, strict=True)
     )
     is_generic = "worker_name" in call.args
     changes: dict[str, Any] = {"args": {**call.args, "worker_name": name}} if is_generic else {"tool": name}
     return call.model_copy(update={"uses": uses, **changes})
-
-
-def _callee_key(payload: dict[str, Any]) -> str:
-    return "worker" if "worker" in payload else "target_worker"
 
 
 def _handing_over(call: AskedCall, path: str, rules: ApprovalRules, *, is_linked: bool) -> GateOutcome:

@@ -27,7 +27,6 @@ from llm_do_temporal.extensions.evaluations.policy.scores import (
     judge_scores,
     pair_requests,
     pair_scores,
-    python_evaluators,
     python_scores,
     quoted,
     repeated_metric,
@@ -63,7 +62,7 @@ def test_evaluators_of_all_cases_and_of_the_case_count_and_functions_are_run_els
     case = CASE.model_copy(update={"evaluators": (Contains(value="hell"), POLITE)})
     spec = EvaluationSpec(name="s", worker="w", cases=(case,), evaluators=(Equals(value="hello"),))
     assert told(score_case(spec, case, FACTS, BoundedMatchers())) == {"Equals": False, "Contains": True}
-    assert python_evaluators(spec, case) == (POLITE,)
+    assert spec.evaluators_of(case)[-1] == POLITE
     assert spec.case("one") == case
     assert spec.case("two") is None
 

@@ -19,8 +19,6 @@ from llm_do_temporal.extensions.evaluations.policy.scores import (
     EvaluationSpec,
     Seen,
     common_in_order,
-    common_items,
-    f_score,
     score_case,
 )
 
@@ -320,5 +318,7 @@ def test_a_trajectory_is_scored_by_the_share_in_common(order: str, expected: lis
 def test_names_in_common() -> None:
     assert common_in_order("abcbdab", "bdcaba") == 4
     assert common_in_order("", "a") == 0
-    assert common_items("aab", "abb") == 2
-    assert f_score(0, 0, 0) == 1.0
+    twice = tuple(CaseCall(tool=name) for name in "aab")
+    keys = {"expected_trajectory": list("abb"), "order": "any_order"}
+    assert judged_calls("TrajectoryMatch", keys, twice)[1] == "2 in common, 3 called, 3 expected"
+    assert judged_calls("TrajectoryMatch", {"expected_trajectory": []}, ())[0] == 1.0
