@@ -1,33 +1,236 @@
 """Session of an editor while it is followed: news of its run as they come, and each open question once.
 
-Words of a turn are said once while a model writes them, whatever becomes of the turn.
+Calls of the run are tool calls of the session: pending while people are asked, then under way, then ended. Words of a
+turn are said once while a model writes them, whatever becomes of the turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from acp.exceptions import RequestError
-from acp.helpers import update_agent_message_text, update_agent_thought_text
+from acp.helpers import (
+    plan_entry,
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_plan,
+    update_tool_call,
+)
 from acp.interfaces import Client as Editor
-from acp.schema import AcceptElicitationResponse, AllowedOutcome, StopReason
+from acp.schema import (
+    AcceptElicitationResponse,
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AllowedOutcome,
+    ElicitationFormSessionMode,
+    ElicitationSchema,
+    PermissionOption,
+    PlanEntry,
+    StopReason,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallUpdate,
+    ToolKind,
+)
 
 from llm_do_temporal.cli.terminal.prompts import stop
-from llm_do_temporal.client.question_document import QuestionDocument
+from llm_do_temporal.client.question_document import QuestionDocument, by_words
 from llm_do_temporal.client.views.run_view import event_time
-from llm_do_temporal.doors.forms import answer_of
+from llm_do_temporal.doors.forms import answer_of, form_schema
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.extensions.acp import updates
-from llm_do_temporal.extensions.acp.calls import SessionCalls
 from llm_do_temporal.messages.approvals import DecisionKind, Remember
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.conversation import LiveText
+from llm_do_temporal.policy.models import cut_words
+
+KINDS: dict[str, ToolKind] = {"write_file": "edit", "edit_file": "edit", "read_file": "read", "shell": "execute"}
+_OUTPUT = "final_result"
+"""Beginning of the names of calls that carry a structured result, and do nothing."""
+_TITLE_CHARS = 100
+_DONE = {kind.value: kind.done for kind in DecisionKind}
+
+
+@dataclass
+class _Call:
+    """Call that has not ended."""
+
+    id: str
+    path: str
+    tool: str
+    args: Any
+    call: str
+    """Id within its conversation."""
+    digest: str = ""
+    """Digest of the question about it; empty: there is none."""
+    summary: str = ""
+    question: str = ""
+    """Id of that question, once somebody was asked."""
+
+
+class SessionCalls:
+    """Calls of a run that have not ended, each under an id of its own."""
+
+    def __init__(self) -> None:
+        self._open: list[_Call] = []
+        self.heard = {""}
+        """Digests of the questions of which an event has told."""
+
+    def take(self, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
+        """Return the news of calls that an event brings."""
+        path, (what, _, state) = str(event["path"]), str(event["type"]).partition(".")
+        if event["type"] == "turn.completed":
+            return self._begin(path, event)
+        if event["type"] == "call.failed":
+            return self._fail(path, event)
+        if event["type"] == "turn.started" or (what == "invocation" and state != "started"):
+            # A model is asked again once it has the results of all its calls.
+            return self._end(path, "completed" if state in ("started", "completed") else "failed")
+        return self._question(path, event) if what == "approval" else []
+
+    def name(self, document: QuestionDocument) -> str:
+        """Return the id of the call that a question is about."""
+        question, asked = document.question, document.question.request
+        mine = [one for one in self._open if one.question == question.id]
+        mine += [one for one in self._open if not one.question and one.digest == asked.digest]
+        if not mine:
+            mine = [_Call(f"question-{question.id}", asked.place, asked.tool, question.args, "")]
+            mine[0].summary = asked.summary
+            self._open += mine
+        mine[0].question = question.id
+        return mine[0].id
+
+    def _begin(self, path: str, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
+        told: list[ToolCallStart | ToolCallProgress] = []
+        for number, asked in enumerate(cast("list[dict[str, Any]]", event.get("calls") or []), 1):
+            tool, args = str(asked.get("tool")), asked.get("args")
+            if tool.startswith(_OUTPUT):
+                continue
+            one = _Call(f"{path}@{event.get('turn')}#{number}", path, tool, args, str(asked.get("call") or ""))
+            self._open.append(one)
+            title, kind = _title(path, f"{tool} {json.dumps(args, ensure_ascii=False)}"), KINDS.get(tool, "other")
+            told.append(start_tool_call(one.id, title, kind=kind, status="in_progress", raw_input=args))
+        return told
+
+    def _fail(self, path: str, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
+        found = [one for one in self._open if one.path == path and one.call == event.get("call")]
+        self._open = [one for one in self._open if one not in found]
+        reason = tool_content(text_block(str(event.get("reason", ""))))
+        return [update_tool_call(one.id, status="failed", content=[reason]) for one in found]
+
+    def _end(self, path: str, status: Any) -> list[ToolCallStart | ToolCallProgress]:
+        ended = [one for one in self._open if one.path == path]
+        self._open = [one for one in self._open if one.path != path]
+        return [update_tool_call(one.id, status=status) for one in ended]
+
+    def _question(self, path: str, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
+        mine = [one for one in self._open if one.path == path]
+        if event["type"] == "approval.requested":
+            self.heard.add(str(event.get("digest") or ""))
+            same = [one for one in mine if not one.summary and (one.tool, one.args) == (event["tool"], event["args"])]
+            for one in same[:1]:
+                one.digest, one.summary = str(event.get("digest") or ""), str(event["summary"])
+                return [update_tool_call(one.id, title=_title(path, one.summary), status="pending")]
+        if event["type"] == "approval.decided":
+            for one in mine:
+                if one.summary == event["summary"] and one.question in ("", event["id"]):
+                    one.question = str(event["id"])
+                    verdict = (
+                        f"{_DONE.get(str(event['decision']), 'decided')} by {by_words(event['by'], event.get('via'))}"
+                    )
+                    title = _title(path, f"{one.summary}: {verdict}")
+                    is_rejected = event.get("decision") == DecisionKind.REJECT.value
+                    return [update_tool_call(one.id, title=title, status="failed" if is_rejected else "in_progress")]
+        return []
+
+
+def _title(path: str, words: str) -> str:
+    short = words if len(words) <= _TITLE_CHARS else f"{words[: _TITLE_CHARS - 1]}…"
+    return short if path == ENTRY_PATH else f"{path}: {short}"
+
+
+APPROVE, REMEMBER, REJECT, FORM = "approve", "approve-always", "reject", "form"
+OPTIONS = (
+    PermissionOption(option_id=APPROVE, name="Approve", kind="allow_once"),
+    PermissionOption(option_id=REMEMBER, name="Approve, and the same call again in this run", kind="allow_always"),
+    PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
+)
+FORM_OPTION = PermissionOption(option_id=FORM, name="Change it, or reject it with a reason…", kind="reject_once")
+"""Option of editors that can show forms."""
+
+
+class SessionPlan:
+    """Delegations of a run as the plan of a session: each worker that was called is an entry."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, PlanEntry] = {}
+
+    def take(self, event: Mapping[str, Any]) -> AgentPlanUpdate | None:
+        """Return the plan after an event that changes it; None for any other."""
+        path, (what, _, state) = str(event["path"]), str(event["type"]).partition(".")
+        if what != "invocation" or path in ("", ENTRY_PATH):
+            return None
+        name = path.removeprefix(f"{ENTRY_PATH}/")
+        if state == "started":
+            self._entries[path] = plan_entry(f"{name} ({event.get('worker', '')})", status="in_progress")
+        elif path in self._entries:
+            before = self._entries[path]
+            words = before.content if state == "completed" else f"{before.content}: {state}"
+            self._entries[path] = plan_entry(words, status="completed")
+        return update_plan(self._entries.values())
+
+
+def call_of(document: QuestionDocument, name: str) -> ToolCallUpdate:
+    """Return the call that a question is about, with the change that it would make; `name` is its id."""
+    question = document.question
+    return ToolCallUpdate(
+        tool_call_id=name,
+        title=question.request.summary,
+        kind=KINDS.get(question.request.tool, "other"),
+        status="pending",
+        content=[_content(document)],
+        raw_input=question.args,
+        field_meta={"question": question.id},
+    )
+
+
+def form_of(question: AskedQuestion, call: str) -> ElicitationFormSessionMode:
+    """Return the form in which a question can be answered with changes or a reason."""
+    asked = ElicitationSchema.model_validate(form_schema(question))
+    return ElicitationFormSessionMode(session_id=question.run, tool_call_id=call, requested_schema=asked)
+
+
+def end_of(run: Run, *, said: bool) -> AgentMessageChunk | None:
+    """Return the last words about a run that has ended; None where its result was said already."""
+    if run.error is not None:
+        return update_agent_message_text(f"The run {run.run} has ended: {run.error.message}\n")
+    words = ""
+    if isinstance(run.output, str):
+        words = "" if said else run.output
+    elif run.output is not None:
+        words = f"```json\n{json.dumps(run.output, ensure_ascii=False, indent=1)}\n```\n"
+    if run.truncated is not None:
+        words += f"\n\nThis result is not whole: {cut_words(run.truncated)}.\n"
+    return update_agent_message_text(words) if words else None
+
+
+def _content(document: QuestionDocument) -> Any:
+    args = document.question.args
+    if document.question.request.tool == "write_file" and document.diff.startswith("--- /dev/null"):
+        return tool_diff_content(str(args.get("path", "")), str(args.get("content", "")))
+    return tool_content(text_block(f"```{'diff' if document.diff else 'json'}\n{document.call_text}\n```"))
+
 
 ANEW = "\n\n(The model was asked again; its answer begins anew.)\n\n"
 _WHOLE_WORDS = re.compile(r".*[^\x21-\x7e]", re.DOTALL)
@@ -77,9 +280,9 @@ _POLL_SECONDS = 0.3
 _NO_ANSWER = (RequestError, ConnectionError, ValueError)
 """Errors of an editor that cannot ask, has gone, or answers with something that is no answer."""
 _ANSWERS = {
-    updates.APPROVE: Answer(decision=DecisionKind.APPROVE),
-    updates.REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
-    updates.REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
+    APPROVE: Answer(decision=DecisionKind.APPROVE),
+    REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
+    REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
 }
 
 
@@ -94,7 +297,7 @@ class FollowedSession:
         self._editor = editor
         self._id = session_id
         self._has_forms = has_forms
-        self._plan, self._calls, self._words = updates.SessionPlan(), SessionCalls(), LiveWords()
+        self._plan, self._calls, self._words = SessionPlan(), SessionCalls(), LiveWords()
         self._said = False
         self.has_caught_up = asyncio.Event()
         """Set once all is shown that there was when the session began to be followed."""
@@ -115,7 +318,7 @@ class FollowedSession:
                 if number == count or (number > count and event["type"] in ("desk.changed", "approval.decided")):
                     await self._ask_open()
             ended = await self._service.run(self._who, self._id)
-            last = updates.end_of(ended, said=self._said)
+            last = end_of(ended, said=self._said)
             await self._say(*([] if last is None else [last]))
             return "cancelled" if ended.state == "cancelled" else "end_turn"
         finally:
@@ -172,15 +375,15 @@ class FollowedSession:
 
     async def _answer(self, document: QuestionDocument, call: str) -> Answer | None:
         """Return the person's answer; None where they put the question aside. Raises UsageError."""
-        options = [*updates.OPTIONS, updates.FORM_OPTION] if self._has_forms else list(updates.OPTIONS)
+        options = [*OPTIONS, FORM_OPTION] if self._has_forms else list(OPTIONS)
         given = await self._editor.request_permission(
-            session_id=self._id, tool_call=updates.call_of(document, call), options=options
+            session_id=self._id, tool_call=call_of(document, call), options=options
         )
         if not isinstance(given.outcome, AllowedOutcome):
             return None
-        if given.outcome.option_id == updates.FORM and self._has_forms:
+        if given.outcome.option_id == FORM and self._has_forms:
             question = AskedQuestion.of(document.question)
-            form = updates.form_of(question, call)
+            form = form_of(question, call)
             filled = await self._editor.create_elicitation(message=question.summary, mode=form)
             return answer_of(question, filled.content or {}) if isinstance(filled, AcceptElicitationResponse) else None
         if given.outcome.option_id not in _ANSWERS:

@@ -43,7 +43,7 @@ from llm_do_temporal.storage.external_storage import blobs_of
 DivergenceKind = Literal["given", "answer", "decision", "result", "told", "end", "only"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class DecidedCall:
     """Decision on a call that a person, or a script, was asked about."""
 
@@ -63,7 +63,7 @@ class DecidedCall:
         return {name: value for name, value in shown.items() if value not in ("", None)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class AnsweredCall:
     """Tool call of an answer, with its result as the model got it."""
 
@@ -78,15 +78,15 @@ class AnsweredCall:
     """Path in the other run of the invocation that was not begun anew; empty: there was none, or it is not known."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToldTurn:
     """Model turn: an answer, and what came of it before the next one."""
 
     number: int
     text: str = ""
-    calls: tuple[AnsweredCall, ...] = ()
-    decided: tuple[DecidedCall, ...] = ()
-    told: tuple[str, ...] = ()
+    calls: Sequence[AnsweredCall] = ()
+    decided: Sequence[DecidedCall] = ()
+    told: Sequence[str] = ()
     """Words that the loop or a review told the model after the answer."""
     origin: str = ""
     """Place that the answer was taken from, like `RUN main turn 3`; empty: a model was asked."""
@@ -194,36 +194,35 @@ class RunAccount:
 
 def turns_of(entries: Sequence[Entry]) -> tuple[ToldTurn, ...]:
     """Return the turns that the entries of a whole conversation tell, in their order."""
-    turns: dict[int, _TurnDraft] = {}
-    open_calls: dict[str, tuple[_TurnDraft, int]] = {}
-    asked: dict[str, tuple[_TurnDraft, int]] = {}
+    turns: dict[int, ToldTurn] = {}
+    open_calls: dict[str, AnsweredCall] = {}
+    asked: dict[str, DecidedCall] = {}
     for entry in entries:
         if entry.turn < 1 or entry.kind in ("thinking", "error", "end"):
             continue
-        draft = turns.setdefault(entry.turn, _TurnDraft())
+        turn = turns.setdefault(entry.turn, ToldTurn(entry.turn))
         if entry.kind == "text":
-            draft.text.append(entry.text)
+            turn.text += entry.text
         elif entry.kind == "turn":
-            draft.origin = origin_line(entry.details)
+            turn.origin = origin_line(entry.details)
         elif entry.kind == "prompt":
-            draft.told.append(entry.text)
+            turn.told = [*turn.told, entry.text]
         elif entry.kind == "call":
-            open_calls[entry.call] = draft, len(draft.calls)
-            draft.calls.append(AnsweredCall(entry.name, entry.value))
+            open_calls[entry.call] = AnsweredCall(entry.name, entry.value)
+            turn.calls = [*turn.calls, open_calls[entry.call]]
         elif entry.kind == "question":
-            asked[entry.call] = draft, len(draft.decided)
-            draft.decided.append(DecidedCall(entry.name, entry.value))
+            asked[entry.call] = DecidedCall(entry.name, entry.value)
+            turn.decided = [*turn.decided, asked[entry.call]]
         elif entry.kind == "decision" and entry.call in asked:
-            asking, place = asked.pop(entry.call)
-            shown = {"decision": str(entry.value or ""), "note": entry.text, "changed": entry.details.get("args")}
-            asking.decided[place] = replace(asking.decided[place], **shown)
+            decided = asked.pop(entry.call)
+            decided.decision, decided.note = str(entry.value or ""), entry.text
+            decided.changed = entry.details.get("args")
         elif entry.kind == "result" and entry.call in open_calls:
-            calling, place = open_calls.pop(entry.call)
-            given = entry.text if entry.value is None else entry.value
-            child = str(as_object(entry.details.get("reused")).get("child") or "")
-            shown = {"result": given, "failed": entry.failed, "origin": origin_line(entry.details), "child": child}
-            calling.calls[place] = replace(calling.calls[place], **shown)
-    return tuple(draft.turn(number) for number, draft in sorted(turns.items()))
+            call = open_calls.pop(entry.call)
+            call.result = entry.text if entry.value is None else entry.value
+            call.failed, call.origin = entry.failed, origin_line(entry.details)
+            call.child = str(as_object(entry.details.get("reused")).get("child") or "")
+    return tuple(turn for _, turn in sorted(turns.items()))
 
 
 def given_of(entries: Sequence[Entry]) -> tuple[dict[str, Any], str]:
@@ -241,19 +240,6 @@ def given_of(entries: Sequence[Entry]) -> tuple[dict[str, Any], str]:
             files = [[file.name, file.sha256] for file in entry.files]
             given |= {"prompt": entry.text, "input": entry.value, "files": files}
     return {name: value for name, value in given.items() if value not in ("", None, [])}, instructions
-
-
-@dataclass
-class _TurnDraft:
-    text: list[str] = field(default_factory=list[str])
-    calls: list[AnsweredCall] = field(default_factory=list[AnsweredCall])
-    decided: list[DecidedCall] = field(default_factory=list[DecidedCall])
-    told: list[str] = field(default_factory=list[str])
-    origin: str = ""
-
-    def turn(self, number: int) -> ToldTurn:
-        calls, decided, told = tuple(self.calls), tuple(self.decided), tuple(self.told)
-        return ToldTurn(number, "".join(self.text), calls, decided, told, self.origin)
 
 
 @dataclass(frozen=True)
@@ -297,6 +283,10 @@ class FilePair:
     first: FileAccount | None
     """File as the first run has left it; None: it did not touch it."""
     second: FileAccount | None
+    lines: tuple[Hunk, ...] = ()
+    """Lines in which the two differ; see `read_difference`."""
+    problem: str = ""
+    """Reason why there are no lines to show; empty: they are all there."""
 
     @property
     def is_same(self) -> bool:
@@ -395,7 +385,11 @@ def _walk(one: InvocationAccount | None, other: InvocationAccount | None) -> Ite
         if begun is not None and begun.begun_in > until and not is_told:
             is_told = True
             yield (one, other), divergence
-        yield from _reused(*pair) if _is_taken_over(one, other, pair) else _walk(*pair)
+        if _is_taken_over(one, other, pair):
+            # With the result all that led there was taken over, so it is the same.
+            yield from ((inner, None) for inner in _flat(*pair))
+        else:
+            yield from _walk(*pair)
     if not is_told:
         yield (one, other), divergence
 
@@ -406,12 +400,6 @@ def _is_taken_over(one: InvocationAccount, other: InvocationAccount, pair: _Pair
     if mine is None or theirs is None:
         return other.took_over(mine) if mine is not None else theirs is not None and one.took_over(theirs)
     return False
-
-
-def _reused(one: InvocationAccount | None, other: InvocationAccount | None) -> Iterator[tuple[_Pair, None]]:
-    """Yield the pair and all pairs below it, as the same: the result was taken over, and with it all that led there."""
-    for pair in _flat(one, other):
-        yield pair, None
 
 
 def _only(one: InvocationAccount | None, other: InvocationAccount | None) -> Divergence:
@@ -616,38 +604,24 @@ def _accounts(layer: Layer, by: str) -> Iterator[FileAccount]:
         yield FileAccount(path, by or entry.author.invocation, entry.now, entry.base)
 
 
-@dataclass(frozen=True)
-class ComparedFile:
-    """File that the runs have left in two states, with the lines that differ."""
+async def read_difference(client: Client, run: str, other: str) -> RunDifference:
+    """Return what differs between two runs, with the lines of their files.
 
-    pair: FilePair
-    lines: tuple[Hunk, ...] = ()
-    problem: str = ""
-    """Reason why there are no lines to show; empty: they are all there."""
-
-
-@dataclass(frozen=True)
-class ReadDifference:
-    """Difference of two runs, with the lines of their files."""
-
-    difference: RunDifference
-    files: tuple[ComparedFile, ...]
-
-
-async def read_difference(client: Client, run: str, other: str) -> ReadDifference:
-    """Return what differs between two runs. Raises UsageError for a run that does not exist, ConnectionFailed."""
+    Raises UsageError for a run that does not exist, ConnectionFailed.
+    """
     first, second = await asyncio.gather(read_account(client, run), read_account(client, other))
     # Conversations of thousands of turns are compared, too, and other visitors wait meanwhile.
     found = await asyncio.to_thread(compare, first, second)
     blobs = blobs_of(client.data_converter)
 
-    def compared(number: int, pair: FilePair) -> ComparedFile:
+    def compared(number: int, pair: FilePair) -> FilePair:
         if number >= MOST_FILES:
-            return ComparedFile(pair, problem=f"only the lines of the first {MOST_FILES} files are compared")
-        return ComparedFile(pair, *lines_between(pair, blobs))
+            return replace(pair, problem=f"only the lines of the first {MOST_FILES} files are compared")
+        lines, problem = lines_between(pair, blobs)
+        return replace(pair, lines=lines, problem=problem)
 
     files = await asyncio.to_thread(lambda: tuple(compared(*one) for one in enumerate(found.files)))
-    return ReadDifference(found, files)
+    return replace(found, files=files)
 
 
 async def read_account(client: Client, run: str) -> RunAccount:

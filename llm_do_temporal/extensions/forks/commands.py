@@ -282,7 +282,7 @@ async def diff(
         print_json(without_keys(difference_json(found)), pretty=True)
     else:
         print_difference(found)
-    return 1 if exit_code and not found.difference.is_same else 0
+    return 1 if exit_code and not found.is_same else 0
 
 
 async def try_worker(

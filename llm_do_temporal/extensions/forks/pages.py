@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.extensions.forks.client_differences import ComparedFile, read_difference
+from llm_do_temporal.extensions.forks.client_differences import read_difference
 from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.ui.content.renderer import pretty, render
@@ -34,8 +34,8 @@ def difference_address(run: str, other: str) -> str:
 
 async def show_difference(request: Request) -> Response:
     """Show what differs between the two runs that the address names."""
-    found = await read_difference(client_of(request).temporal, request.path_params["run"], request.path_params["other"])
-    difference = found.difference
+    run, other = request.path_params["run"], request.path_params["other"]
+    difference = await read_difference(client_of(request).temporal, run, other)
     first, second = difference.first, difference.second
     shown = difference.divergences[:MOST_DIVERGENCES]
     return render(
@@ -47,7 +47,7 @@ async def show_difference(request: Request) -> Response:
         divergences=[(one, sides_of(one.first, one.second)) for one in shown],
         pairs=difference.pairs[:MOST_PAIRS],
         answer=None if difference.same_output else sides_of(first.error or first.output, second.error or second.output),
-        files=[(one, file_blocks(one)) for one in found.files],
+        files=[(one, _blocks(one.lines)) for one in difference.files],
     )
 
 
@@ -55,11 +55,6 @@ def sides_of(first: Any, second: Any) -> list[DiffBlock]:
     """Return two values beside each other, as the lines that differ and those around them."""
     hunks = file_hunks(_text(first).encode(errors="replace"), _text(second).encode(errors="replace"))
     return [] if hunks is None else _blocks(hunks.hunks)
-
-
-def file_blocks(file: ComparedFile) -> list[DiffBlock]:
-    """Return the lines of a file in which the runs differ."""
-    return _blocks(file.lines)
 
 
 def _blocks(hunks: tuple[Hunk, ...]) -> list[DiffBlock]:

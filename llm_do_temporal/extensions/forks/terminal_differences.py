@@ -20,12 +20,11 @@ from llm_do_temporal.cli.tables import clock, width_of
 from llm_do_temporal.cli.terminal.question import wrapped
 from llm_do_temporal.cli.text import name_line, visible_line, visible_source
 from llm_do_temporal.extensions.forks.client_differences import (
-    ComparedFile,
     Divergence,
     FileAccount,
+    FilePair,
     InvocationAccount,
     InvocationPair,
-    ReadDifference,
     RunAccount,
     RunDifference,
 )
@@ -47,7 +46,7 @@ _STYLES = {"+": "green", "-": "red"}
 _ALL = "--json has all of it"
 
 
-def print_difference(found: ReadDifference) -> None:
+def print_difference(found: RunDifference) -> None:
     """Print the difference on stdout, for a person."""
     width = width_of(sys.stdout) or _PIPE_WIDTH
     console = Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -55,16 +54,15 @@ def print_difference(found: ReadDifference) -> None:
         console.print(line, no_wrap=True, crop=False)
 
 
-def difference_lines(found: ReadDifference, width: int) -> list[Text]:
+def difference_lines(difference: RunDifference, width: int) -> list[Text]:
     """Return the lines of the report, none wider than `width` columns."""
-    lines = _report(found, width)
+    lines = _report(difference, width)
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return lines
 
 
-def _report(found: ReadDifference, width: int) -> list[Text]:
-    difference = found.difference
+def _report(difference: RunDifference, width: int) -> list[Text]:
     lines = [*_head(difference, width), Text()]
     if difference.is_same:
         return [*lines, Text("the same: every turn, call and decision, the answer and the files", style="bold")]
@@ -72,15 +70,12 @@ def _report(found: ReadDifference, width: int) -> list[Text]:
         lines += [*_divergence(one, width, is_first=number == 0), Text()]
     if len(difference.divergences) > _MOST_DIVERGENCES:
         lines += [Text(f"{len(difference.divergences) - _MOST_DIVERGENCES} more invocations differ; {_ALL}"), Text()]
-    lines += _invocations(difference.pairs, width)
-    lines += _answers(difference, width)
-    lines += _files(found, width)
-    return lines
+    lines += [*_invocations(difference.pairs, width), *_answers(difference, width)]
+    return [*lines, *_files(difference, width)]
 
 
-def difference_json(found: ReadDifference) -> dict[str, Any]:
+def difference_json(difference: RunDifference) -> dict[str, Any]:
     """Return the object of `diff --json`."""
-    difference = found.difference
     return {
         "type": "run.difference",
         "same": difference.is_same,
@@ -99,8 +94,11 @@ def difference_json(found: ReadDifference) -> dict[str, Any]:
             }
             for one in difference.divergences
         ],
-        "invocations": [_pair_json(pair) for pair in difference.pairs],
-        "files": [_file_json(one) for one in found.files],
+        "invocations": [
+            {"same": pair.divergence is None, "first": _side_json(pair.first), "second": _side_json(pair.second)}
+            for pair in difference.pairs
+        ],
+        "files": [_file_json(one) for one in difference.files],
         "same_files": difference.same_files,
     }
 
@@ -185,7 +183,7 @@ def _invocations(pairs: Sequence[InvocationPair], width: int) -> list[Text]:
     for pair in pairs[:_MOST_INVOCATIONS]:
         sides = [one for one in (pair.first, pair.second) if one is not None]
         paths = " / ".join(dict.fromkeys(one.path for one in sides))
-        turns = " | ".join("-" if one is None else _invocation_turns(one) for one in (pair.first, pair.second))
+        turns = " | ".join(map(_invocation_turns, (pair.first, pair.second)))
         same = "the same" if pair.first and pair.second else "its result was reused"
         told = same if pair.divergence is None else _short(pair.divergence)
         line = Text(_cell(visible_line(f"  {paths}  {turns}  {told}", _NAME_CHARS * 2), width))
@@ -203,27 +201,19 @@ def _answers(difference: RunDifference, width: int) -> list[Text]:
     return [Text("answer", style="bold"), *side_by_side(_as_text(first), _as_text(second), width), Text()]
 
 
-def _files(found: ReadDifference, width: int) -> list[Text]:
-    difference = found.difference
-    if not found.files and not difference.same_files:
+def _files(difference: RunDifference, width: int) -> list[Text]:
+    if not difference.files and not difference.same_files:
         return [Text("files: none was changed", style="bold")]
     same = f", {difference.same_files} the same" if difference.same_files else ""
-    lines = [Text(f"files: {len(found.files)} differ{same}", style="bold")]
-    for one in found.files:
-        pair = one.pair
-        only = ", on the left alone" if pair.second is None else ", on the right alone" if pair.first is None else ""
-        said = f" ({one.problem})" if one.problem else ""
-        lines += wrapped(
-            Text(f"  {name_line(pair.path)}{only}{visible_line(said, _NAME_CHARS)}", style="yellow"), width
-        )
+    lines = [Text(f"files: {len(difference.files)} differ{same}", style="bold")]
+    for one in difference.files:
+        only = ", on the left alone" if one.second is None else ", on the right alone" if one.first is None else ""
+        said = visible_line(f" ({one.problem})" if one.problem else "", _NAME_CHARS)
+        lines += wrapped(Text(f"  {name_line(one.path)}{only}{said}", style="yellow"), width)
         shown = [line for hunk in one.lines for line in (f"@ line {hunk.old_start + 1}", *hunk.lines)]
-        texts = [_changed_line(line.rstrip("\n"), width) for line in shown]
-        lines += _cut(texts, _MOST_LINES * 2)
+        styled = ((visible_line(line.rstrip("\n")), _STYLES.get(line[:1], "dim")) for line in shown)
+        lines += _cut([Text(_cell(f"    {line}", width), style=style) for line, style in styled], _MOST_LINES * 2)
     return lines
-
-
-def _changed_line(line: str, width: int) -> Text:
-    return Text(_cell(f"    {visible_line(line)}", width), style=_STYLES.get(line[:1], "dim"))
 
 
 def _row(left: str | None, right: str | None, styles: tuple[str, str], column: int) -> Iterator[Text]:
@@ -273,7 +263,9 @@ def _turns(run: RunAccount) -> str:
     return f"{run.usage.requests}" + (f", and {saved.requests} reused" if saved is not None else "")
 
 
-def _invocation_turns(one: InvocationAccount) -> str:
+def _invocation_turns(one: InvocationAccount | None) -> str:
+    if one is None:
+        return "-"
     turns = len(one.turns)
     return f"{turns} {'turn' if turns == 1 else 'turns'}" + (f", {one.reused} reused" if one.reused else "")
 
@@ -305,19 +297,14 @@ def _run_json(run: RunAccount) -> dict[str, Any]:
     }
 
 
-def _pair_json(pair: InvocationPair) -> dict[str, Any]:
-    sides = {"first": pair.first, "second": pair.second}
-    shown = {
-        name: None
-        if one is None
-        else {"path": one.path, "worker": one.definition, "turns": len(one.turns), "reused": one.reused}
-        | {"usage": usage_json(one.usage), **cost_json(one.usage)}
-        for name, one in sides.items()
-    }
-    return {"same": pair.divergence is None} | shown
+def _side_json(one: InvocationAccount | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    known = {"path": one.path, "worker": one.definition, "turns": len(one.turns), "reused": one.reused}
+    return known | {"usage": usage_json(one.usage), **cost_json(one.usage)}
 
 
-def _file_json(one: ComparedFile) -> dict[str, Any]:
+def _file_json(one: FilePair) -> dict[str, Any]:
     def side(file: FileAccount | None) -> dict[str, Any] | None:
         if file is None:
             return None
@@ -326,9 +313,9 @@ def _file_json(one: ComparedFile) -> dict[str, Any]:
         return {"by": file.by, "now": state}
 
     return {
-        "path": one.pair.path,
-        "first": side(one.pair.first),
-        "second": side(one.pair.second),
+        "path": one.path,
+        "first": side(one.first),
+        "second": side(one.second),
         "lines": ["".join(hunk.lines) for hunk in one.lines],
         "problem": one.problem or None,
     }

@@ -91,7 +91,7 @@ async def test_what_a_fork_has_written_is_its_own_whatever_becomes_of_the_file(p
     again = await check_same(place, run, (main,))
     assert again.layer is not None
     assert sorted(again.layer.recent.entries) == ["a.txt", "b.txt"]
-    difference = (await read_difference(place.client.temporal, run, place.started[-1])).difference
+    difference = await read_difference(place.client.temporal, run, place.started[-1])
     assert (difference.files, difference.same_files) == ((), 2)
 
 
@@ -311,7 +311,7 @@ async def test_a_patch_of_what_stayed_aside_makes_the_same_files(place: Place) -
 
     files = (await read_account(place.client.temporal, run)).files
     assert [(one.path, one.base is None) for one in files] == [("new.txt", True), ("old.txt", False)]
-    assert (await read_difference(place.client.temporal, run, run)).difference.is_same
+    assert (await read_difference(place.client.temporal, run, run)).is_same
 
     git = partial(subprocess.run, ["git", "apply", "-"], cwd=place.folder, input=patch, text=True, check=True)
     await asyncio.to_thread(git)
@@ -372,7 +372,7 @@ async def test_every_view_of_a_fork_says_what_was_reused(place: Place) -> None:
     assert origins == wanted
     summary = await place.client.status(fork)
     assert summary.fork_of == run
-    assert (await read_difference(place.client.temporal, run, fork)).difference.is_same
+    assert (await read_difference(place.client.temporal, run, fork)).is_same
 
 
 @pytest.mark.thorough

@@ -9,11 +9,10 @@ import pytest
 from rich.cells import cell_len
 
 from llm_do_temporal.extensions.forks.client_differences import (
-    ComparedFile,
     FileAccount,
     InvocationAccount,
-    ReadDifference,
     RunAccount,
+    RunDifference,
     ToldTurn,
     compare,
 )
@@ -34,12 +33,12 @@ FORK = RunAccount(
 )
 
 
-def difference_of(one: RunAccount, other: RunAccount) -> ReadDifference:
+def difference_of(one: RunAccount, other: RunAccount) -> RunDifference:
     """The difference, with the lines of its files as if each was `old` before."""
     hunks = file_hunks(b"old\n", b"new\n")
     assert hunks is not None
     found = compare(one, other)
-    return ReadDifference(found, tuple(ComparedFile(pair, hunks.hunks) for pair in found.files))
+    return replace(found, files=tuple(replace(pair, lines=hunks.hunks) for pair in found.files))
 
 
 def lines_of(one: RunAccount, other: RunAccount, width: int = 100) -> list[str]:
