@@ -308,28 +308,23 @@ def with_files_of_now(batch: Batch, files: Mapping[str, Path], attach: Attach) -
     items: list[BatchItem] = []
     notes: list[str] = []
     for item in batch.items:
-        file = files.get(item.name)
-        taken, note = (item, "") if file is None else _of_now(item, file, attach)
-        items.append(taken)
-        if note:
-            notes.append(f"{item.name}: {note}")
+        items.append(item)
+        if (file := files.get(item.name)) is None:
+            continue
+        try:
+            attachments = attached(item.name, file, attach)
+        except UsageError as error:
+            words = "still cannot be used" if item.unusable else "taken as it was, for it cannot be used now"
+            notes.append(f"{item.name}: {words}: {error.message}")
+            items[-1] = item.model_copy(update={"unusable": error.message}) if item.unusable else item
+            continue
+        if attachments == item.attachments and not item.unusable:
+            continue
+        items[-1] = item.model_copy(update={"attachments": attachments, "unusable": ""})
+        before, now = (sum(one.bytes for one in each) for each in (item.attachments, attachments))
+        changed = f"has changed since then, and is taken as it is now ({before:,} bytes then, {now:,} now)"
+        notes.append(f"{item.name}: {'could not be used then, and is taken now' if item.unusable else changed}")
     return batch.model_copy(update={"items": tuple(items)}), notes
-
-
-def _of_now(item: BatchItem, file: Path, attach: Attach) -> tuple[BatchItem, str]:
-    try:
-        attachments = attached(item.name, file, attach)
-    except UsageError as error:
-        if item.unusable:
-            return item.model_copy(update={"unusable": error.message}), f"still cannot be used: {error.message}"
-        return item, f"taken as it was, for it cannot be used now: {error.message}"
-    taken = item.model_copy(update={"attachments": attachments, "unusable": ""})
-    if item.unusable:
-        return taken, "could not be used then, and is taken now"
-    if attachments == item.attachments:
-        return item, ""
-    before, now = (sum(one.bytes for one in each) for each in (item.attachments, attachments))
-    return taken, f"has changed since then, and is taken as it is now ({before:,} bytes then, {now:,} now)"
 
 
 def _place(workshop: Path, run: str) -> Path:

@@ -17,7 +17,7 @@ FRONT = (
         "llm_do_temporal/client/start.py",
         "check_attachments(policy, [*beside, *attachments], whose=whose)",
         "check_attachments(policy, attachments, whose=whose)",
-        ("tests/unit/client/test_files_of_starts.py",),
+        ("tests/unit/client/test_start.py",),
     ),
     Fault(
         "client-list-ignores-text-in-ids",

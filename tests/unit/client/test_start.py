@@ -1,8 +1,10 @@
-"""Starts of runs: what is checked before there is one, and what lists show of it."""
+"""Starts of runs: what is checked before there is one, files, each looked at once, and what lists show of it."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -357,3 +359,57 @@ def test_a_missing_play_is_a_mistake_before_the_run_begins(tmp_path: Path, given
     with pytest.raises(DefinitionError) as wrong:
         StartRequest(worker="main", **cast("dict[str, Any]", given)).prepare(folder, embedded=True)
     assert says in str(wrong.value)
+
+
+opened: Counter[str] = Counter()
+"""Times that this process has opened each file."""
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(args[0], str | Path):
+        opened[str(args[0])] += 1
+
+
+sys.addaudithook(_note)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workshop with a worker that takes files."""
+    monkeypatch.delenv("LLM_DO_MODEL", raising=False)
+    (tmp_path / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workers/main.worker").write_text("description: x\n---\nDo it.\n", encoding="utf-8")
+    return tmp_path
+
+
+def prepared(folder: Path, *files: Path) -> tuple[Counter[str], list[str]]:
+    """Times that each file was opened for a start, and its warnings."""
+    told, before = list[str](), opened.copy()
+    request = StartRequest(worker="main", files=files, model="offline:echo")
+    request.prepare(folder, embedded=True, needs_keys=True, warn=told.append)
+    return opened - before, told
+
+
+def test_a_start_reads_the_workshop_once(shop: Path) -> None:
+    times, _ = prepared(shop)
+    assert times[str(shop / "workshop.yaml")] == 1
+
+
+def test_a_start_reads_each_attached_file_once_and_still_doubts_it(shop: Path) -> None:
+    deck = shop / "deck.pdf"
+    deck.write_bytes(b"%PDF-1.7 cut")
+    times, told = prepared(shop, deck)
+    assert times[str(deck)] == 1
+    assert told == ["models do not get these files as they are: 'deck.pdf': it was cut: its end is missing"]
+
+
+def test_files_of_an_item_count_with_those_of_the_start(shop: Path) -> None:
+    policy = "attachment_policy: {max_total_bytes: 10}"
+    (shop / "workers/main.worker").write_text(f"description: x\n{policy}\n---\nDo it.\n", encoding="utf-8")
+    file = shop / "six.txt"
+    file.write_bytes(b"6 byte")
+    worker = load_local_worker(shop, "main")
+    of_start = worker.attach([file])
+    with pytest.raises(UsageError, match="2 files of together 12 bytes attached"):
+        worker.attach([file], beside=of_start)
