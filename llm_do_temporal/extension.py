@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cache, partial
@@ -380,7 +380,9 @@ def installed() -> tuple[Extension, ...]:
     Raises UsageError for one of somebody else that cannot be loaded, is no Extension, or has the name of another.
     """
     found: dict[str, Extension] = {}
-    for extension in (*_own(), *map(_loaded, entry_points(group=GROUP))):
+    modules = pkgutil.iter_modules(import_module(GROUP).__path__)
+    own: list[Extension] = [import_module(f"{GROUP}.{module.name}").EXTENSION for module in modules]
+    for extension in (*own, *map(_loaded, entry_points(group=GROUP))):
         if extension.name in found:
             raise UsageError(
                 f"two extensions are called '{extension.name}'", next_step="Uninstall the package of one of them."
@@ -483,11 +485,6 @@ def run_starters() -> list[RunStarter]:
 def definition_files() -> list[DefinitionFiles]:
     """Return the kinds of definition files of all capabilities."""
     return added(lambda one: one.definition_files())
-
-
-def _own() -> Iterator[Extension]:
-    for module in pkgutil.iter_modules(import_module(GROUP).__path__):
-        yield import_module(f"{GROUP}.{module.name}").EXTENSION
 
 
 def _loaded(entry: EntryPoint) -> Extension:
