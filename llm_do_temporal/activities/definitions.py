@@ -51,13 +51,6 @@ def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> Bu
         raise UsageError(error.message, next_step=error.next_step) from error
 
 
-def _notify(workshop: Workshop) -> NotifySettings:
-    """Return the targets that a run notifies; none where the worker service is told so."""
-    if os.environ.get(NOTIFY_VARIABLE, "").lower() == "off":
-        return NotifySettings()
-    return notify_settings(workshop.config, os.environ)
-
-
 def _set_up(loaded: LoadedRun, start: StartRunInput) -> LoadedRun:
     """Return what was loaded with what the start says about answers and files."""
     notify = NotifySettings() if start.scripted else loaded.notify
@@ -127,12 +120,13 @@ class DefinitionActivities:
         for extension in installed():
             extension.check_start(start, workshop)
         settings, tree = self._settings(workshop, start)
+        is_silent = os.environ.get(NOTIFY_VARIABLE, "").lower() == "off"
         return LoadedRun(
             worker=worker,
             built=_built(workshop, worker, start),
             tree=tree,
             settings=settings,
-            notify=_notify(workshop),
+            notify=NotifySettings() if is_silent else notify_settings(workshop.config, os.environ),
             prompt=None if template is None else template.prompt,
             template=None if template is None else template.template,
             script=start.script,

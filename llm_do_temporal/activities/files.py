@@ -1,7 +1,7 @@
 """The file activities: read, write, edit and list the files of a tree, say what a change would be, and join layers.
 
 Scheduled by workflow code once policy has let a file tool do it, or when a child returns. The work itself is that of
-`sandbox.text_files`, `sandbox.listing` and `policy.layers.merge`. All of it may be attempted twice: reading is
+`sandbox.changes`, `sandbox.listing` and `policy.layers.merge`. All of it may be attempted twice: reading is
 harmless, and writing the same again changes nothing.
 """
 
@@ -31,12 +31,11 @@ from llm_do_temporal.messages.activities import (
 from llm_do_temporal.messages.layers import JoinedLayers, JoinLayersInput, LayerWork
 from llm_do_temporal.policy.files.sandbox import path_in_tree
 from llm_do_temporal.policy.layers.merge import merged
-from llm_do_temporal.sandbox.changes import SandboxFiles
+from llm_do_temporal.sandbox.changes import SandboxFiles, TextFiles
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import files_of, update_of
 from llm_do_temporal.sandbox.listing import list_tree
 from llm_do_temporal.sandbox.safe_open import OpenBelow
-from llm_do_temporal.sandbox.text_files import TextFiles
 from llm_do_temporal.storage.blobs import BlobStore
 
 

@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -78,9 +78,6 @@ _PASSING = frozenset({408, 425, 429})
 """Answers that are refusals by their number, and mean: later."""
 
 
-Answer = tuple[int, Mapping[str, str]]
-
-
 @activity.defn(name=NOTIFY.name)
 def notify(asked: NotifyInput) -> None:
     """Send a notification to its target.
@@ -98,7 +95,7 @@ def notify(asked: NotifyInput) -> None:
         **_signature(target, body, round(time.time())),
     }
     try:
-        status, answered = _within(ANSWER_SECONDS, _told(_address(target), body, headers))
+        status, answered = _sent(_address(target), body, headers)
     except TimeoutError:
         raise _failure(target, f"did not answer within {ANSWER_SECONDS} s", passing=True) from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -107,31 +104,26 @@ def notify(asked: NotifyInput) -> None:
     _judge(target, status, answered)
 
 
-def _within(seconds: float, telling: Coroutine[None, None, Answer]) -> Answer:
-    """Run `telling` for at most so many seconds, whatever it waits for. Raises TimeoutError.
+def _sent(address: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+    """Send the body, and return the status and the headers of the answer; its text is not read. Raises TimeoutError.
 
     The timeouts of a client are for each byte that comes: what drips would never end. In an event loop of its own,
     because certificates are loaded first, and closed without waiting for a name that is still being looked up.
     """
 
-    async def bounded() -> Answer:
-        async with asyncio.timeout(seconds):
-            return await telling
+    async def send() -> tuple[int, Mapping[str, str]]:
+        async with (
+            asyncio.timeout(ANSWER_SECONDS),
+            httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
+            client.stream("POST", address, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code, answer.headers
 
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(bounded())
+        return loop.run_until_complete(send())
     finally:
         loop.close()
-
-
-async def _told(address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """Send the body, and return the status and the headers of the answer; its text is not read."""
-    async with (
-        httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
-        client.stream("POST", address, content=body, headers=headers) as answer,
-    ):
-        return answer.status_code, answer.headers
 
 
 def _json_message(told: Notification) -> dict[str, Any]:
@@ -176,15 +168,9 @@ def _judge(target: NotifyTarget, status: int, headers: Mapping[str, str]) -> Non
         return
     if 300 <= status < 400:
         raise _failure(target, f"answered {status}; redirects are not followed", passing=False)
-    passing = status >= 500 or status in _PASSING
-    raise _failure(target, f"answered {status}", passing=passing, later=_retry_after(headers))
-
-
-def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    seconds = headers.get("retry-after", "")
-    if not (seconds.isascii() and seconds.isdigit()):
-        return None
-    return timedelta(seconds=min(int(seconds[:9]), MAX_RETRY_AFTER_SECONDS)) or None
+    passing, said = status >= 500 or status in _PASSING, headers.get("retry-after", "")
+    seconds = min(int(said[:9]), MAX_RETRY_AFTER_SECONDS) if said.isascii() and said.isdigit() else 0
+    raise _failure(target, f"answered {status}", passing=passing, later=timedelta(seconds=seconds) or None)
 
 
 def _failure(target: NotifyTarget, what: str, *, passing: bool, later: timedelta | None = None) -> ApplicationError:

@@ -1,5 +1,4 @@
-"""Encryption of payloads in Temporal and of blobs in their store. Needs nothing but keys.
+"""Encryption of payloads in Temporal and of blobs in their store, with keys from the environment.
 
-`keys` says where keys come from, `codec` encrypts payloads, `sealing` blobs. Without keys nothing is encrypted, and
-what was encrypted before cannot be read: that is an error, never a value.
+Without keys nothing is encrypted, and what was encrypted before cannot be read: that is an error, never a value.
 """

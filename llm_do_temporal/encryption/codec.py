@@ -117,13 +117,8 @@ class OpenFailures(DefaultFailureConverter):
         _let_pass(exception, failure)
 
 
-class EncodedFailures(DefaultFailureConverterWithEncodedAttributes):
+class EncodedFailures(OpenFailures, DefaultFailureConverterWithEncodedAttributes):
     """Failures with messages and stacks as payloads; a missing key is a failure that passes, and can be read openly."""
-
-    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
-        """See FailureConverter."""
-        super().to_failure(exception, payload_converter, failure)
-        _let_pass(exception, failure)
 
 
 def _let_pass(exception: BaseException, failure: Failure) -> None:

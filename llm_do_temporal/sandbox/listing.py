@@ -256,7 +256,9 @@ class Walk:
 
     def _shown(self, level: _Level, entry: FolderEntry) -> FileEntry | _Level | None:
         virtual = f"{level.virtual.rstrip('/')}/{entry.name}"
-        if self._is_hidden(entry.name, virtual):
+        if TEMPORARY_NAME.fullmatch(entry.name) or any(mount.at == virtual for mount in self.tree.mounts):
+            return None  # a file being written, or a place that another mount shows
+        if entry.name.casefold() == STATE_FOLDER:
             return None
         if not is_text(entry.name):
             self._count(level, entry)
@@ -276,11 +278,6 @@ class Walk:
         wanted = self.pattern.goes_on(matched) if is_folder else self.pattern.accepts(matched)
         if wanted and (is_folder or self._has_allowed_suffix(name)):
             self.unnameable.append(f"{level.virtual.rstrip('/')}/{name}")
-
-    def _is_hidden(self, name: str, virtual: str) -> bool:
-        if TEMPORARY_NAME.fullmatch(name) or any(mount.at == virtual for mount in self.tree.mounts):
-            return True  # a file being written, or a place that another mount shows
-        return name.casefold() == STATE_FOLDER
 
     def _has_allowed_suffix(self, name: str) -> bool:
         allowed = self.place.mount.suffixes

@@ -155,7 +155,7 @@ CAPABILITIES = (
         "llm_do_temporal/telemetry/spans.py",
         "remove_keys(str(error))[:_ERROR_CHARS] if shows_content() else None",
         "remove_keys(str(error))[:_ERROR_CHARS]",
-        ("tests/unit/telemetry/test_spans.py",),
+        ("tests/unit/telemetry/test_telemetry.py",),
     ),
     Fault(
         "maintenance-removes-blobs-behind-blobs",

@@ -19,7 +19,7 @@ from pydantic_ai.models import Model
 
 from llm_do_temporal.errors import AttachmentRefusal, ModelFailed
 from llm_do_temporal.message_history import AS_TEXT, BLOB_SCHEME
-from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_flaw, pdf_text
+from llm_do_temporal.pdf.reader import Order, PdfFailure, pdf_flaw, pdf_text
 from llm_do_temporal.policy.files.attachments import PDF, UNKNOWN, flaw_of, is_taken, kind_of, real_type
 from llm_do_temporal.policy.files.encodings import readable
 from llm_do_temporal.storage.blobs import BlobStore
@@ -70,7 +70,12 @@ def flaw_of_pdf(data: bytes) -> str:
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _pdf_text(data: bytes, name: str) -> str:
-    found = _read(data, name)
+    try:
+        found = pdf_text(data, _ORDER)
+    except PdfFailure as failure:
+        raise _refusal(failure, data, name) from failure
+    if not found.count:
+        raise AttachmentRefusal(f"'{name}' is a PDF without pages", next_step=_WHOLE)
     pages = found.texts
     unreadable = [number for number, text in enumerate(pages, 1) if sum(map(str.isalnum, text)) < _READABLE_CHARS]
     if len(unreadable) == len(pages):
@@ -89,16 +94,6 @@ def _pdf_text(data: bytes, name: str) -> str:
             f"[cut here, on page {len(pages)} of {found.count}: there are more than {MAX_ATTACHED_CHARS} characters]"
         )
     return "\n".join(lines)
-
-
-def _read(data: bytes, name: str) -> PdfText:
-    try:
-        found = pdf_text(data, _ORDER)
-    except PdfFailure as failure:
-        raise _refusal(failure, data, name) from failure
-    if not found.count:
-        raise AttachmentRefusal(f"'{name}' is a PDF without pages", next_step=_WHOLE)
-    return found
 
 
 def _refusal(failure: PdfFailure, data: bytes, name: str) -> AttachmentRefusal:

@@ -384,14 +384,11 @@ class BatchChecks:
                     results = await model.batch_results(state)
                 seen.answers = {result.custom_id: result for result in results}
                 seen.size = sum(len(result.body or "") for result in results)
-        self._drop()
-        return state, seen.answers
-
-    def _drop(self) -> None:
         while len(self._seen) > 1 and (
             len(self._seen) > MOST_KEPT or sum(seen.size for seen in self._seen.values()) > MOST_KEPT_BYTES
         ):
             self._seen.popitem(last=False)
+        return state, seen.answers
 
 
 class LoopBatches:

@@ -50,7 +50,7 @@ from llm_do_temporal.activities.models.failures import (
 )
 from llm_do_temporal.activities.models.requests import prepared, with_asked, with_own_keys
 from llm_do_temporal.activities.models.streams import Asked, ask, has_end
-from llm_do_temporal.activities.models.usage import counted, marked, priced
+from llm_do_temporal.activities.models.usage import counted, priced
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.extension import IN_SERVICE, needs
@@ -216,7 +216,7 @@ class TurnModel(WrapperModel):
         stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
         stored = with_asked(stored, self.wrapped)
         if estimated:
-            stored = marked(stored)
+            stored = replace(stored, usage=replace(stored.usage, unmeasured_requests=1))
             tokens = f"{stored.usage.input_tokens} in and {stored.usage.output_tokens} out are estimated"
             _log.warning("%s reported no usable count of tokens: %s", shown_name(self.wrapped), tokens)
         return self._store.conversations.mark(keyed(stored, key) if key else stored, sent)
@@ -304,15 +304,18 @@ async def _one_turn(
         _log.warning("model turn failed: %s: %s", turn, failure)
         raise failure from None
     except ApplicationError as error:
-        if error.type == WAITS_FOR_BATCH:
-            _log.info("model turn goes on waiting: %s: %s", turn, error)
-        else:
-            _log.warning("model turn failed: %s: %s", turn, error)
+        is_waiting = error.type == WAITS_FOR_BATCH
+        words = "model turn goes on waiting: %s: %s" if is_waiting else "model turn failed: %s: %s"
+        _log.log(logging.INFO if is_waiting else logging.WARNING, words, turn, error)
         raise
     except AgentRunError as error:
         _log.warning("model turn unusable: %s: %s", turn, quoted(str(error)))
         answered = counts.add(info) if batched is None else attempt
-        raise _unusable_failure(error, answered) from None
+        if answered < _MALFORMED_ANSWER_ATTEMPTS:
+            # Under its own name Pydantic AI's retry policy would not try it again.
+            raise ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER) from None
+        unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")
+        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from None
     except LlmDoError as error:
         other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
         raise as_failure(error, other_model=other) from error
@@ -328,12 +331,3 @@ async def _one_turn(
         _log.exception("model turn broken: %s", turn)
         raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {quoted(str(error))}")) from None
     _log.info("model turn answered: %s", turn)
-
-
-def _unusable_failure(error: AgentRunError, answered: int) -> ApplicationError:
-    """Return the failure of a turn whose answer cannot be used; `answered` is the number of such answers, with it."""
-    if answered < _MALFORMED_ANSWER_ATTEMPTS:
-        # Under its own name Pydantic AI's retry policy would not try it again.
-        return ApplicationError(quoted(str(error)), type=MALFORMED_ANSWER)
-    unusable = ModelFailed(f"the model's answer could not be used: {quoted(str(error))}")
-    return as_failure(unusable, other_model=OtherModel.INSTEAD)

@@ -72,11 +72,6 @@ def counted(
     return replace(answer, usage=usage), bool(estimated)
 
 
-def marked(answer: ModelResponse) -> ModelResponse:
-    """The answer of a turn whose tokens are estimated; it is priced already."""
-    return replace(answer, usage=replace(answer.usage, unmeasured_requests=1))
-
-
 def _believed(count: Any, characters: int) -> int:
     """Return the count; -1, which no count is, where it cannot be true of so many characters of text."""
     whole = isinstance(count, int) and not isinstance(count, bool)

@@ -59,9 +59,9 @@ from llm_do_temporal.policy.files.sandbox import Mount, join
 from llm_do_temporal.policy.identity import read_key
 from llm_do_temporal.policy.layers.layer import CarriedLayer, Layer
 from llm_do_temporal.policy.layers.merge import merged
+from llm_do_temporal.sandbox.changes import TextFiles
 from llm_do_temporal.sandbox.layers.contents import LayerContents
 from llm_do_temporal.sandbox.layers.files import LayeredFiles
-from llm_do_temporal.sandbox.text_files import TextFiles
 from llm_do_temporal.storage.blobs import BlobStore
 
 MOST_RECORDS = 8

@@ -19,11 +19,10 @@ from llm_do_temporal.errors import EffectFailed, LlmDoError, SandboxRefusal
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Tree, check_size, check_writable, locate
 from llm_do_temporal.policy.layers.layer import FileBase, LayerNode, below, is_folder, shown
-from llm_do_temporal.sandbox.changes import WorkshopFiles
+from llm_do_temporal.sandbox.changes import WorkshopFiles, check_defines_nothing, check_not_write_protected
 from llm_do_temporal.sandbox.layers.command_folders import ELSEWHERE, OPAQUE, CommandFolders, marks_of
 from llm_do_temporal.sandbox.layers.contents import MAX_FILE_BYTES
 from llm_do_temporal.sandbox.layers.overlay import OverlayFolders
-from llm_do_temporal.sandbox.text_files import check_defines_nothing, check_not_write_protected
 
 MAX_FILES = 1_000
 """Most files of one command: each is written to the disk before the next one."""

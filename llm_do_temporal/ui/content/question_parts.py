@@ -23,7 +23,7 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.files.sandbox import locate
 from llm_do_temporal.policy.values import canonical
-from llm_do_temporal.sandbox.text_files import TextFiles
+from llm_do_temporal.sandbox.changes import TextFiles
 from llm_do_temporal.ui.content.documents import ReadText, document_of
 from llm_do_temporal.ui.content.sources import DiffBlock, blocks_of, coloured, language_of
 

@@ -11,19 +11,35 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
 from llm_do_temporal.activities.runtime import interceptors
-from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, Promptness
+from llm_do_temporal.activities.runtime.interceptors import HeartbeatInterceptor, Promptness, check_extensions
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.extension import installed
 from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.blobs import LocalBlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads
+
+
+@pytest.mark.parametrize("name", ["words", "fork", "", "forks "])
+def test_an_activity_with_a_header_for_a_missing_extension_is_left_to_another_service(name: str) -> None:
+    with pytest.raises(ApplicationError, match="is not installed in this worker service") as raised:
+        check_extensions({"traceparent": Payload(), f"llm-do-extension-{name}": Payload()})
+    assert (raised.value.type, raised.value.non_retryable) == ("MissingExtension", False)
+
+
+def test_other_headers_and_those_for_installed_extensions_are_let_through() -> None:
+    headers = [f"llm-do-extension-{one.name}" for one in installed()]
+    check_extensions(dict.fromkeys([*headers, "traceparent", "llm-do"], Payload()))
+
 
 NO_CLIENT = cast("Client", None)
 """Nothing here begins late, so the server is not asked."""
