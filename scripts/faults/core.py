@@ -131,7 +131,7 @@ CORE = (
         "llm_do_temporal/activities/models/conversations.py",
         "            self.cut(part.after)\n",
         "",
-        ("tests/unit/activities/test_conversations.py",),
+        ("tests/unit/activities/test_turns.py",),
     ),
     Fault(
         "answers-mix-choices",
