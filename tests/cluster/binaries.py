@@ -45,7 +45,6 @@ class Module:
 
     @property
     def home(self) -> Path:
-        """Where it is kept."""
         return programs_folder() / f"{self.name}-{self.version}"
 
     def is_built(self) -> bool:
@@ -55,7 +54,6 @@ class Module:
 
 
 def programs_folder() -> Path:
-    """The folder of all versions."""
     return user_cache() / "cluster"
 
 
@@ -112,7 +110,6 @@ def _install(module: Module, made: Path) -> None:
 
 
 def _download(module: Module) -> Path:
-    """Where the module cache has it."""
     told = _go("mod", "download", "-json", f"{module.path}@v{module.version}")
     return Path(json.loads(told)["Dir"])
 

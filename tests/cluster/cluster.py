@@ -51,7 +51,6 @@ class Cluster:
 
     @property
     def place(self) -> Place:
-        """Its files."""
         return Place(self.folder)
 
     @property

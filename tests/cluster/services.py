@@ -33,8 +33,6 @@ def port_names(workers: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Services:
-    """What all of them are made of."""
-
     place: Place
     composition: Composition
     ports: Mapping[str, int]
@@ -45,7 +43,6 @@ class Services:
 
     @property
     def address(self) -> str:
-        """Of the Temporal server."""
         return f"127.0.0.1:{self.ports['frontend.grpc']}"
 
     @property
@@ -62,7 +59,6 @@ class Services:
         }
 
     def role(self, name: str) -> Process:
-        """A role of the Temporal server."""
         told = self.composition.environment(
             "temporal",
             {
@@ -108,7 +104,6 @@ class Services:
         )
 
     def worker_service(self, number: int) -> Process:
-        """A worker service of ours."""
         name = f"worker-{number}"
         health, metrics = self.ports[f"{name}.health"], self.ports[f"{name}.metrics"]
         changed = {"LLM_DO_HEALTH_PORT": str(health), "LLM_DO_METRICS_PORT": str(metrics)}
@@ -117,11 +112,9 @@ class Services:
         return process
 
     def page(self) -> Process:
-        """The web page."""
         return self._ours("page", "page", {}, {"http": self.ports["page"]})
 
     def codec_server(self) -> Process:
-        """The codec server."""
         return self._ours("codec-server", "codec-server", {}, {"http": self.ports["codec"]})
 
     def client_variables(self) -> dict[str, str]:

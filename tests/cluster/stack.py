@@ -50,7 +50,6 @@ class ProcessStack(Stack):
         self.ports = {"PAGE_PORT": ports["page"], "CODEC_PORT": ports["codec"], "TEMPORAL_PORT": ports["frontend.grpc"]}
 
     def down(self) -> None:
-        """Stop all of it."""
         self.cluster.down()
         self.provider.close()
 

@@ -42,7 +42,6 @@ class Place:
 
     @property
     def keys(self) -> Path:
-        """Encryption keys."""
         return self.folder / "secrets/encryption_keys"
 
     @property
@@ -56,7 +55,6 @@ class Place:
         return self.folder / "client.env"
 
     def log(self, name: str) -> Path:
-        """The log of a process."""
         return self.folder / "logs" / f"{name}.log"
 
     def make(self) -> None:

@@ -95,5 +95,4 @@ def test_a_door_may_die_at_any_of_its_requests(
 
 
 def runs(desk: Desk) -> set[str]:
-    """The runs that there are."""
     return {one["run"] for one in json.loads(desk.type("list", "--json").stdout)}

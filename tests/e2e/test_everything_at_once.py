@@ -55,13 +55,11 @@ class Service:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None:
-        """Start it."""
         command = [sys.executable, "-m", "worker_service", "--workshop", str(self.folder)]
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def end(self) -> None:
-        """SIGKILL it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

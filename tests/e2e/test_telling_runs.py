@@ -83,7 +83,6 @@ EVERY_DECK = ("start", "pitch_orchestrator", "evaluate every deck")
 
 
 def trace(folder: Path) -> list[dict[str, Any]]:
-    """The spans of the one trace in a folder."""
     (path,) = folder.glob("*.jsonl")
     assert path.stat().st_mode & 0o077 == 0
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -95,7 +94,6 @@ def events_of(stderr: str) -> list[dict[str, Any]]:
 
 
 def of_kind(spans: list[dict[str, Any]], operation: str) -> list[dict[str, Any]]:
-    """The spans of one GenAI operation."""
     return [span for span in spans if span["attributes"].get("gen_ai.operation.name") == operation]
 
 

@@ -21,7 +21,7 @@ from tests.support.deploy.versions import await_routing, builds_of, next_version
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk
 from tests.support.ports import unused_port
-from tests.support.servers.http_replies import http_reply
+from tests.support.servers.sockets import http_reply
 
 DEPLOYMENT = "decks"
 

@@ -32,7 +32,7 @@ from tests.support.ports import unused_port
 from tests.support.providers.answers import Answer, Gate, Gated, Text, tool_call
 from tests.support.providers.held_job import HeldJob, request_identity
 from tests.support.providers.provider import Failure, FakeProvider, unauthorized
-from tests.support.servers.http_replies import http_reply
+from tests.support.servers.sockets import http_reply
 from tests.support.servers.temporal import temporal_server
 
 READS = 6
@@ -123,7 +123,6 @@ class Reading:
         self.gate = Gate()
 
     def __call__(self, request: dict[str, Any], _number: int) -> Answer:
-        """Answer."""
         turn = turn_of(request)
         answer = tool_call("read_file", path="/notes.md", offset=turn, max_chars=9) if turn < READS else Text("Read.")
         return Gated(self.gate, answer) if turn == HELD else answer

@@ -47,7 +47,6 @@ WHOLE = ("stop", "end_turn", "eos_token", "COMPLETE", "stop_sequence", "done", "
 
 
 def ended(adapter: str, live: bool, reason: str, text: str = "Half a") -> Raw:
-    """An answer of a text that ends with this reason."""
     if adapter in ("chat", "template"):
         return _chat(live, reason, {"content": text})
     if adapter == "google":

@@ -33,7 +33,6 @@ def numbered(count: int) -> tuple[str, ...]:
 
 
 def told(messages: list[ModelMessage]) -> str:
-    """All that the model was told."""
     return json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
 
 

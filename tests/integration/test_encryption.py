@@ -43,7 +43,7 @@ from tests.support.providers.answers import Answer, Gate, Text, tool_call
 from tests.support.providers.provider import by_function
 from tests.support.runs.batch_items import batch_of
 from tests.support.runs.delegation import delegation_to
-from tests.support.runs.live_tails import STREAMED_MODEL, live_tail
+from tests.support.runs.parked import STREAMED_MODEL, live_tail
 from tests.support.runs.place import Place
 from tests.support.runs.vault import NEW_KEY, OLD_KEY, SECRET, Vault
 
@@ -191,12 +191,10 @@ class Forgetful(EncryptionCodec, WithSerializationContext):
         self._lacking = lacking
 
     def with_context(self, context: SerializationContext) -> Forgetful:
-        """See WithSerializationContext."""
         lacking = isinstance(context, ActivitySerializationContext) and context.activity_type in self._activities
         return Forgetful(self._activities, lacking=lacking)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """See PayloadCodec."""
         if self._lacking and self._activities:
             self._activities.clear()
             NO_KEYS.find("old")

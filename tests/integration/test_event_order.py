@@ -28,7 +28,7 @@ from tests.support.dialects.server import ADAPTERS, Providers, events_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.providers.answers import Drop, Failure, Garbage, Gate
 from tests.support.providers.provider import FakeProvider, Text, Usage, by_function, fixed
-from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL, live_tail
+from tests.support.runs.parked import EIGHT_WORDS, STREAMED_MODEL, live_tail
 from tests.support.runs.place import Place
 
 CHILDREN = 6

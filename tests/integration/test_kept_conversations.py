@@ -352,7 +352,6 @@ def pairs(request: Json) -> list[tuple[int, str]]:
 
 
 def objects(value: Any) -> Iterator[Json]:
-    """Yield the JSON objects anywhere in a value."""
     if isinstance(value, dict):
         found = cast("Json", value)
         yield found
@@ -511,7 +510,6 @@ async def asked(providers: Providers, adapter: str, name: str, messages: list[Mo
 
 
 def called(name: str, own: str) -> list[ModelMessage]:
-    """A conversation with one call."""
     return [
         ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Go.")]),
         ModelResponse(parts=[ToolCallPart(name, {"x": 1}, tool_call_id=own)]),

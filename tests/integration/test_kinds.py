@@ -9,10 +9,9 @@ import pytest
 from llm_do_temporal.client import read_kinds
 from llm_do_temporal.testing import call, scripted
 from tests.support.people.signed_in import signed_in_browser
-from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.delegation import delegation_to, template_call, tool_results
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
-from tests.support.runs.template_calls import template_call
 
 NOTES: dict[str, Any] = {"tool": "write_file", "below": "/notes", "suffix": ".md"}
 

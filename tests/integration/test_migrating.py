@@ -107,7 +107,6 @@ async def behaviour(place: Place, folders: dict[str, str]) -> dict[str, Any]:
 
 
 def told(model: ScriptedModel) -> list[str]:
-    """What a model was told of all its calls."""
     tools = ("reader", "writer", "judge", "list_files", "read_file", "write_file")
     return [result.text for result in model.requests[-1].results(*tools)]
 

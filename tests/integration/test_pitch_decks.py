@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from tests.support.runs.parked import install_shipped_workshop
 from tests.support.runs.place import Place
-from tests.support.runs.shipped_workshop import install_shipped_workshop
 
 
 async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) -> None:

@@ -15,8 +15,8 @@ from tests.support.providers.answers import Answer, Drop, Failure, Garbage, Scri
 from tests.support.providers.pitch_decks import received_pdfs
 from tests.support.providers.provider import FakeProvider, Text, fixed, pitch_decks, tool_call
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.parked import install_shipped_workshop
 from tests.support.runs.place import Place
-from tests.support.runs.shipped_workshop import install_shipped_workshop
 
 MODEL = "openai-chat:gpt-test"
 ORCHESTRATOR_TURNS = 4

@@ -79,7 +79,6 @@ async def until(found: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def activities_of(server: WorkflowEnvironment, queue: str) -> DescribeTaskQueueResponse:
-    """What the server knows of the activities at a task queue."""
     return await server.client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=server.client.namespace,
@@ -99,7 +98,6 @@ AT_ONCE = RATE + 1
 
 @contextmanager
 def services(workshop: Path, temporal: Client, queue: str, provider: FakeProvider) -> Generator[None]:
-    """Worker services in processes of their own."""
     environment = {**os.environ, **connection_variables(temporal)}
     environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
     command = [
@@ -418,7 +416,6 @@ class Service:
 
     @property
     def beaters(self) -> list[psutil.Process]:
-        """The processes beside the service."""
         (process,) = self.running
         name = Path(beater.__file__).name
         below = psutil.Process(process.pid).children()
@@ -498,7 +495,6 @@ class OneEffect:
 
     @workflow.run
     async def run(self) -> None:
-        """Runs it."""
         await workflow.execute_activity(
             "effect",
             start_to_close_timeout=timedelta(minutes=1),
@@ -515,7 +511,6 @@ class Busy(Interceptor):
         self.wait = wait
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
-        """See Interceptor."""
         return _Waiting(next, self.wait)
 
 

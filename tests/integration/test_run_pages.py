@@ -22,8 +22,7 @@ from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
 from tests.support.providers.answers import Gate
 from tests.support.providers.provider import Text, by_function
 from tests.support.runs.delegation import APPROVE_ALL, delegation_to
-from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL, live_tail
-from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.parked import EIGHT_WORDS, FILESYSTEM, STREAMED_MODEL, live_tail, start_parked, write_call
 from tests.support.runs.place import Place
 
 

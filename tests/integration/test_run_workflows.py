@@ -184,7 +184,6 @@ class Connection:
         """What only a collection of garbage takes apart."""
 
     async def close(self) -> None:
-        """Close it."""
         closed.append("in a workflow")
 
     def __del__(self) -> None:

@@ -17,9 +17,15 @@ from llm_do_temporal.cli.reports.show import render_record
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.support.runs.delegation import APPROVE_ALL, last_tool_result
+from tests.support.runs.delegation import (
+    APPROVE_ALL,
+    REFERENCE_RULES,
+    allow_templates,
+    last_tool_result,
+    template_call,
+    template_results,
+)
 from tests.support.runs.place import Place
-from tests.support.runs.template_calls import REFERENCE_RULES, allow_templates, template_call, template_results
 
 SCORED = "schema_object: {type: object, properties: {points: {type: integer}, why: {type: string}}, required: [points]}"
 

@@ -69,7 +69,6 @@ class FaultStack(ProcessStack):
         return (*self.to_history, *(one for relays in self.of_worker.values() for one in relays))
 
     def down(self) -> None:
-        """Stop all of it."""
         super().down()
         for relay in self.relays:
             relay.close()

@@ -45,7 +45,6 @@ def compose_faults(compose: Compose) -> list[str]:
 
 
 def listening_ports(service: Service) -> set[int]:
-    """The ports a service listens on."""
     variables = _variables(service)
     found = set(_known(service).ports) if not _is_ours(service) else set[int]()
     named = [variables.get(name, "") for name in ("PROMETHEUS_ENDPOINT", "VGW_PORT", "TEMPORAL_UI_PORT")]

@@ -69,6 +69,5 @@ def final_stage(instructions: list[Instruction]) -> list[Instruction]:
 
 
 def image_variables(instructions: list[Instruction]) -> dict[str, str]:
-    """What the image sets."""
     texts = " ".join(one.text for one in instructions if one.name == "ENV")
     return dict(pair.split("=", 1) for pair in texts.split())

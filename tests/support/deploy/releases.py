@@ -81,7 +81,6 @@ class Variant:
 
     @property
     def values(self) -> Values:
-        """All of them."""
         return values(*self.changes)
 
 

@@ -14,8 +14,6 @@ TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
 
 @dataclass(frozen=True)
 class Say:
-    """Text."""
-
     text: str
 
 
@@ -63,17 +61,14 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """All that is said."""
         return "".join(part.text for part in self.parts if isinstance(part, Say))
 
     @property
     def thought(self) -> str:
-        """All that is thought."""
         return "".join(part.text for part in self.parts if isinstance(part, Think))
 
     @property
     def calls(self) -> list[Ask]:
-        """The tool calls."""
         return [part for part in self.parts if isinstance(part, Ask)]
 
 

@@ -31,8 +31,6 @@ _VERSION = {"responses": "/v1"}
 
 @dataclass
 class Job:
-    """A batch."""
-
     id: str
     kind: str
     requests: dict[str, Json]

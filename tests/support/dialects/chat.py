@@ -21,7 +21,6 @@ def failure(status: int, message: str) -> Json:
 
 
 def whole(answer: Answer, number: int, body: Json) -> Json:
-    """The answer in one piece."""
     message: Json = {"role": "assistant", "content": answer.text or None, "refusal": answer.refusal}
     if answer.thought:
         message["reasoning_content"] = answer.thought

@@ -27,7 +27,6 @@ def whole(answer: Answer, number: int, body: Json) -> Json:
 
 
 def events(answer: Answer, number: int, body: Json) -> Iterator[tuple[str | None, Json]]:
-    """The answer as a stream."""
     for part in _parts(answer):
         if "text" not in part:
             yield None, _chunk([part], None, number)

@@ -29,7 +29,6 @@ def failure(status: int, message: str) -> Json:
 
 
 def whole(answer: Answer, number: int, body: Json) -> Json:
-    """The answer in one piece."""
     is_cut = answer.end not in ("done", "unsaid")
     reason = "max_output_tokens" if answer.end in ("length", "window") else "content_filter"
     return {

@@ -50,7 +50,6 @@ class Program:
         return Reply(got.status_code, got.headers, got.json() if is_json else got.text)
 
     async def start(self, worker: str, prompt: str = "go", *, key: str | None = None, **more: Any) -> Reply:
-        """Start a run."""
         headers = {} if key is None else {"Idempotency-Key": key}
         return await self.ask("POST", "/runs", json={"worker": worker, "prompt": prompt, **more}, headers=headers)
 
@@ -63,7 +62,6 @@ class Program:
                 return got.body
 
     async def decide(self, run: str, question: str, decision: str = "approve", **more: Any) -> Reply:
-        """Decide a question as it is now."""
         asked = await self.ask("GET", f"/runs/{run}/questions/{question}")
         headers = {"If-Match": asked.headers.get("etag", '""')}
         path = f"/runs/{run}/questions/{question}/decision"

@@ -43,7 +43,6 @@ class HttpDoor(Door):
         return question["id"]
 
     def result(self, run: str) -> Ended:
-        """Wait for the end."""
         while True:
             got = self.ask("GET", f"/runs/{run}?wait=50")
             if got["ended_at"] is not None:

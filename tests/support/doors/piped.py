@@ -32,11 +32,9 @@ class Piped:
     numbers: Any = field(default_factory=lambda: count(1_000))
 
     async def send(self, line: bytes) -> None:
-        """Send one line."""
         await self.send_part(line + b"\n")
 
     async def send_part(self, part: bytes) -> None:
-        """Send bytes as they are."""
         assert self.process.stdin is not None
         self.process.stdin.write(part)
         await self.process.stdin.drain()
@@ -61,7 +59,6 @@ class Piped:
         return json.loads(line)
 
     async def answer(self, number: int) -> dict[str, Any]:
-        """Return the answer to a request."""
         while True:
             message = await self.hear()
             if message.get("id") == number and "method" not in message:

@@ -82,7 +82,6 @@ def prepare(desk: Desk) -> None:
 
 
 def token(desk: Desk, name: str, *flags: str) -> str:
-    """Return a new token of this name."""
     return desk.type("token", "create", name, *flags).stdout.strip()
 
 

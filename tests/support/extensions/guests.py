@@ -25,7 +25,6 @@ class Guest(Extension):
         self.version = version
 
     def invocation_part(self) -> Callable[[Any, Any], Any]:
-        """See Extension."""
         return self._maker
 
 

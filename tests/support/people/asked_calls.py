@@ -40,6 +40,5 @@ def delegation(callee: str, *paths: str, worker: str = "main", task: str = "x") 
 
 
 def python(tool: str, sha256: str = "1" * 64, **args: Any) -> AskedCall:
-    """A call of a Python tool."""
     use = CapabilityUse(name="python.call", payload={"tool": tool, "sha256": sha256})
     return AskedCall(tool=tool, args=args, uses=(use,), worker="main")

@@ -25,8 +25,6 @@ class Form:
 
 @dataclass
 class Page:
-    """A page as it arrived."""
-
     address: str
     status: int
     html: str
@@ -51,7 +49,6 @@ class Browser:
         self._origin = {"origin": base}
 
     async def open(self, address: str) -> Page:
-        """Go to a page."""
         return _page(await self.client.get(address))
 
     async def send(self, page: Page, form: Form, *, without: str = "", **fields: str) -> Page:

@@ -21,7 +21,6 @@ def waiting_entry(**facts: Any) -> InboxEntry:
 
 
 def entry_of(question: Question, **facts: Any) -> InboxEntry:
-    """Return the entry of a question."""
     asked = question.request
     same = {
         name: getattr(asked, name) for name in ("worker", "path", "tool", "summary", "approvers", "digest", "group")
@@ -41,7 +40,6 @@ class Waiting:
     """Questions of further runs."""
 
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
-        """See LlmDoClient."""
         if run is None:
             return InboxContents(list(self.entries), list(self.locked), self.further)
         found = [one for one in (*self.entries, *self.unread) if one.run == run]

@@ -111,7 +111,6 @@ class Office:
                 await asyncio.sleep(0.05)
 
     def approval(self, run: str, approval: str = "a1") -> str:
-        """The address of an approval."""
         return f"{self.link}/runs/{run}/approvals/{approval}"
 
     def read(self, name: str) -> str | None:

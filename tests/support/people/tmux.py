@@ -17,8 +17,6 @@ COLUMNS, LINES = 130, 70
 
 
 class Terminal:
-    """A terminal of its own with a shell in it."""
-
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._folder = tempfile.TemporaryDirectory(prefix="llm-do-tmux-")
@@ -36,7 +34,6 @@ class Terminal:
         self.type(" ".join([*named, shlex.join(words), "; echo exit $?"]))
 
     def type(self, text: str) -> None:
-        """Type a line."""
         self._tmux("send-keys", "-l", text)
         self.press("Enter")
 

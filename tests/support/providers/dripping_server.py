@@ -26,7 +26,6 @@ class Dripping:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self._listening.getsockname()[1]}/hook"
 
     def __enter__(self) -> Self:

@@ -82,7 +82,6 @@ _WORKERS: dict[str, Json] = {
 
 
 def write_workshop(folder: Path) -> None:
-    """Make the workshop."""
     files = folder / "files"
     (files / "notes").mkdir(parents=True)
     (folder / "workers").mkdir()

@@ -1,4 +1,4 @@
-"""Delegation in runs: the keys that allow it, and what models get back from a tool."""
+"""Workers that call others, templates among them, and what a model was told of its tools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.support.runs.place import Place
 
 APPROVE_ALL = "approve_all"
 
@@ -40,3 +41,24 @@ def delegating_or_leaf(name: str) -> ScriptedModel:
         return f"Played by {name}." if asked == ["leaf"] else call("child", input="leaf")
 
     return scripted(play, last_tool_result)
+
+
+REFERENCE_RULES = {
+    "allow": ["pkg:*", "./templates/**/*.yaml"],
+    "lock": "templates/pitchdeck-single.yaml",
+    "allowed_suffixes": [".pdf", ".txt"],
+    "max_attachments": 1,
+    "max_bytes": 15_000_000,
+}
+
+
+def allow_templates(place: Place, main: ScriptedModel, **rules: Any) -> None:
+    place.worker("main", main, toolsets={"delegation": {"templates": rules or {"allow": ["**"]}}})
+
+
+def template_call(name: str = "templates/one.yaml", text: str = "Judge this.", **more: Any) -> Any:
+    return call("llm_worker_call", worker_name=name, input=text, **more)
+
+
+def template_results(model: ScriptedModel) -> list[str]:
+    return [result.text for result in model.requests[-1].results("llm_worker_call")]

@@ -29,7 +29,6 @@ def awaited_updates() -> Iterator[None]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """One server for the session."""
     async with session_server() as environment:
         yield environment
 

@@ -86,7 +86,6 @@ class ListServer:
 
     @property
     def workflow_service(self) -> ListServer:
-        """See Client."""
         return self
 
     async def list_workflow_executions(
@@ -101,7 +100,6 @@ class ListServer:
         return ListWorkflowExecutionsResponse(executions=found[first:end], next_page_token=following)
 
     async def count_workflows(self, query: str) -> WorkflowExecutionCount:
-        """See Client."""
         if self.knows_no_attributes and PENDING_ATTRIBUTE in query:
             message = f"Namespace default has no mapping defined for search attribute {PENDING_ATTRIBUTE}"
             raise RPCError(message, RPCStatusCode.INVALID_ARGUMENT, b"")
@@ -124,7 +122,6 @@ class ListServer:
         return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
 
     def get_workflow_handle(self, run: str) -> Any:
-        """See Client."""
         server = self
 
         class Handle:

@@ -72,7 +72,6 @@ class Place:
         return register_model(f"{self.folder.parent.name}-{name}", model)
 
     async def start(self, worker: str, prompt: str = "go", *, run: str | None = None, **more: object) -> str:
-        """Start a run."""
         request = StartRunInput.model_validate({"worker": worker, "prompt": prompt, **more})
         self.started.append(await self.client.start(request, run=run))
         return self.started[-1]

@@ -67,7 +67,6 @@ class RunServer:
 
     @property
     def workflow_service(self) -> RunServer:
-        """See Client."""
         return self
 
     async def list_workflow_executions(

@@ -19,7 +19,6 @@ from typing import Any
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of an answer."""
     params: dict[str, Any] = asked.get("params") or {}
     if asked["method"] == "initialize":
         known = {"name": "x", "version": ""}

@@ -28,7 +28,6 @@ class Told:
 
     @property
     def event(self) -> str:
-        """What it is about."""
         return self.headers["x-llmdo-event"]
 
 

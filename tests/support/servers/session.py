@@ -50,11 +50,9 @@ class Options:
     """As the server's dynamic configuration has them."""
 
     def namespace(self, session: str) -> str:
-        """The namespace of a session on a server that is given."""
         return f"{self.name}-{session}"
 
     def namespaces(self) -> list[str]:
-        """The namespaces of all sessions that may be."""
         return [self.namespace(session) for session in _SESSIONS]
 
 
@@ -143,5 +141,4 @@ class Probe:
 
     @workflow.run
     async def run(self) -> None:
-        """Set one."""
         workflow.upsert_search_attributes([SearchAttributeKey.for_keyword(STATE_ATTRIBUTE).value_set("probe")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
@@ -63,3 +65,14 @@ def request(method: str, target: str, *headers: tuple[str, str], body: bytes = b
 def status_of(answer: bytes) -> int:
     """The status of an answer; 0 where there was none."""
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else 0
+
+
+def http_reply(port: int, path: str) -> tuple[int, str]:
+    """Return status and text of a reply on this machine; the status is 0 where no server listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""

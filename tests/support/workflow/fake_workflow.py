@@ -37,11 +37,9 @@ class FakeInfo:
     priority: Priority = field(default_factory=lambda: Priority(fairness_key="fair"))
 
     def is_continue_as_new_suggested(self) -> bool:
-        """See temporalio."""
         return self.suggested
 
     def get_current_history_length(self) -> int:
-        """See temporalio."""
         return self.history_length
 
 
@@ -116,7 +114,6 @@ class FakeWorkflow:
         self.info.typed_search_attributes = TypedSearchAttributes(list(known.values()))
 
     def upsert_memo(self, updates: Mapping[str, Any]) -> None:
-        """Keep the upsert."""
         self.memos.append(dict(updates))
 
     def external(self, workflow_id: str) -> FakeExternal:
@@ -124,7 +121,6 @@ class FakeWorkflow:
         return FakeExternal(self, workflow_id)
 
     def signals_to(self, workflow_id: str) -> list[Any]:
-        """Return the arguments of all signals to a workflow."""
         return [argument for receiver, _, argument in self.signals if receiver == workflow_id]
 
 

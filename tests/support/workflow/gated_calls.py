@@ -50,7 +50,6 @@ class Person:
         diff: str | None = None,
         account: str | None = None,
     ) -> Verdict:
-        """See AsksDesk."""
         self.asked.append((question, diff))
         number = len(self.asked)
         if number == 1 and self.while_asked is not None:
@@ -61,7 +60,6 @@ class Person:
         return Verdict(decision=kind, args=args, by="ada", at=NOON, door="update")
 
     def report(self, tool: AskedTool, error: Exception) -> None:
-        """See AsksDesk."""
         raise error
 
     async def withdraw_abandoned(self) -> None:

@@ -53,7 +53,6 @@ OWN_FOLDER = WHOLE_WORKSHOP | {"workshop.yaml": "sandbox: {root: files}\n", "fil
 
 
 def lay_out(folder: Path, files: dict[str, str]) -> Path:
-    """The files in the folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,6 @@ class Files:
         return self.run(self.activities.list_files, ListFilesInput(tree=self.tree, path=path, pattern=pattern))
 
     def names(self, path: str = ".", pattern: str = "**/*") -> list[str]:
-        """The paths of a listing."""
         return [entry.path for entry in self.list(path, pattern).files]
 
     def place(self, path: str) -> Place:

@@ -29,7 +29,6 @@ class Folder:
         return file
 
     def link(self, path: str, target: str) -> None:
-        """A symbolic link at `path`."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(target)

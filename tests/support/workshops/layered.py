@@ -180,7 +180,6 @@ def seen(folder: Path) -> Seen:
 
 
 def as_seen(node: LayerNode, path: str, contents: LayerContents) -> tuple[str, int, bytes]:
-    """Return a node as `seen` shows it."""
     if node.kind is NodeKind.FILE:
         return ("file", node.mode, contents.read(node, path))
     return (node.kind.value, node.mode, node.target.encode())

@@ -71,7 +71,6 @@ class LayeredCommands:
         return {path: entry.now for path, entry in self.layer.changes.items()}
 
     def text(self, path: str) -> str:
-        """Text of a file in the layer."""
         node = self.layer.entries[path].now
         assert node is not None
         return LayerContents(self.blobs).read(node, path).decode()

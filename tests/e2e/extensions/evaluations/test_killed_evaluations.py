@@ -61,7 +61,6 @@ class Service:
         return subprocess.Popen(self._command, env=self._environment, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def kill(self) -> None:
-        """Kill it."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 

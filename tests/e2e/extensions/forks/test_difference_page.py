@@ -26,7 +26,6 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
-    """One office for all of this file."""
     async with office_in(tmp_path_factory.mktemp("office")) as office:
         yield office
 

@@ -18,8 +18,7 @@ from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.acp.acp_editor import ADA, editor
 from tests.support.providers.answers import Drop, Gate, Text
 from tests.support.providers.provider import fixed
-from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL
-from tests.support.runs.parked import write_call
+from tests.support.runs.parked import EIGHT_WORDS, STREAMED_MODEL, write_call
 from tests.support.runs.place import Place
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64) + b"IEND\xaeB`\x82"

@@ -22,7 +22,7 @@ from llm_do_temporal.extensions.forks.client_records import read_run_record
 from llm_do_temporal.extensions.forks.policy.changes import Cut, ForkEstimate, Range
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.support.extensions.forks.forked_runs import forked
+from tests.support.extensions.forks.small_records import forked
 from tests.support.providers.answers import Answer, Call, Text, ToolCalls
 from tests.support.providers.provider import FakeProvider, by_function
 from tests.support.runs.batch_items import batch_of
@@ -284,7 +284,6 @@ class Case:
 
 
 def instruct_reader(place: Place) -> None:
-    """Give the reader other instructions."""
     file = place.folder / "workers/reader.worker"
     file.write_text(file.read_text(encoding="utf-8") + "Read with care.\n", encoding="utf-8")
 

@@ -25,13 +25,11 @@ from llm_do_temporal.workflows.invocation import conversation
 from tests.support.dialects.answers import asks, says
 from tests.support.dialects.server import ADAPTERS, Providers
 from tests.support.doors.http_client import person, program
-from tests.support.extensions.forks.forked_runs import forked
-from tests.support.extensions.forks.small_records import WRITE, answers_of, key_of, recorded
+from tests.support.extensions.forks.small_records import WRITE, answers_of, forked, key_of, recorded
 from tests.support.runs.batch_items import batch_of
-from tests.support.runs.delegation import delegation_to
+from tests.support.runs.delegation import allow_templates, delegation_to, template_call
 from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
-from tests.support.runs.template_calls import allow_templates, template_call
 
 MCP_SERVER = str(Path(__file__).parents[3] / "support/servers/mcp_server.py")
 TOOLS = """\

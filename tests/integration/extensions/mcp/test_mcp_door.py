@@ -22,8 +22,7 @@ from llm_do_temporal.testing import call, scripted
 from tests.support.extensions.mcp.mcp_client import ADA, AGENT, DECK, ERAS, PAGE, client, told, writer
 from tests.support.providers.answers import Gate, Text
 from tests.support.providers.provider import fixed
-from tests.support.runs.live_tails import STREAMED_MODEL
-from tests.support.runs.parked import write_call
+from tests.support.runs.parked import STREAMED_MODEL, write_call
 from tests.support.runs.place import Place
 
 

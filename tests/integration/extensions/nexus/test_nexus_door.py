@@ -65,7 +65,6 @@ class Team:
                 continue
 
     async def refusal(self, operation: str, given: Mapping[str, Any]) -> str:
-        """Return the words with which the operation is refused."""
         with pytest.raises(WorkflowFailureError) as failure:
             await self.call(operation, given)
         error: BaseException | None = failure.value

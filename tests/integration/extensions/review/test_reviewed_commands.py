@@ -11,7 +11,7 @@ from llm_do_temporal.errors import LayerUnavailable
 from llm_do_temporal.extensions.review.messages import CheckResult, shown_review
 from llm_do_temporal.extensions.review.policy.review import Section
 from llm_do_temporal.testing import call, scripted
-from tests.support.extensions.review.questions import digest, section
+from tests.support.extensions.review.reviewed import digest, section
 from tests.support.runs.delegation import last_tool_result, tool_results
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place

@@ -19,7 +19,7 @@ from llm_do_temporal.errors import SandboxRefusal, UsageError
 from llm_do_temporal.extensions.review.messages import shown_review
 from llm_do_temporal.extensions.review.policy.review import LineComment
 from llm_do_temporal.testing import call, scripted
-from tests.support.extensions.review.questions import digest
+from tests.support.extensions.review.reviewed import digest
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.runs.delegation import delegation_to, tool_results
 from tests.support.runs.fixtures import Typed

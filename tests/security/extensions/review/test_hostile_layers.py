@@ -18,7 +18,7 @@ from llm_do_temporal.extensions.review.commit import CommitOutcome, LayerCommit
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, LayerEntry, LayerNode, NodeKind, layer_of, link_node
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
-from tests.support.extensions.review.disks import UnsyncedDisk
+from tests.support.extensions.review.reviewed import UnsyncedDisk
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, seen, text_file
 from tests.support.workshops.upper_folders import Upper, upper_over_base
 

@@ -9,7 +9,7 @@ import pytest
 from llm_do_temporal.client import Question
 from llm_do_temporal.extensions.review.messages import shown_review
 from llm_do_temporal.testing import call, scripted
-from tests.support.extensions.review.questions import section
+from tests.support.extensions.review.reviewed import section
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 

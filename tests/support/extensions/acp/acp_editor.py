@@ -43,7 +43,6 @@ class Editor:
     agent: Any = None
 
     def on_connect(self, conn: Any) -> None:
-        """Take the connection."""
         self.agent = conn
 
     async def request_permission(

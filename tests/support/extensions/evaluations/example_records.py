@@ -130,7 +130,6 @@ def case_result(
 
 
 def example_listing(record: ExperimentRecord, **changes: Any) -> ExperimentListing:
-    """Return the record's experiment as a list has it."""
     figures_of = figures(record.results).items()
     costs = [result.facts.usage.cost or 0 for result in record.results]
     facts = EvaluationMemo(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
+from llm_do_temporal.extensions.forks.client_forks import ForkRequest
 from llm_do_temporal.extensions.forks.messages import ForkIndex, ForkSource, RecordedCall, RecordedEffect, RecordedTurn
 from llm_do_temporal.messages.activities import REQUEST_MODEL, LoadRunInput
 from llm_do_temporal.messages.conversation import TURN_KEYS
-from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
 from llm_do_temporal.policy.identity import call_key
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.storage.places import workshop_blobs
@@ -59,3 +60,9 @@ async def recorded(place: Place, run: str, turns: int, worker: str = "main") -> 
         calls={call_key(key_of(answers[0]), "write_file", WRITE, 1): (written,)},
     )
     return ForkSource(run=run, index=blobs.put_bytes(index.model_dump_json().encode()))
+
+
+async def forked(place: Place, run: str, changes: ForkRequest | None = None) -> RunResult:
+    """Fork a run with these changes, and wait for the result."""
+    place.started.append(await place.client.fork(run, changes or ForkRequest(), workshop=place.folder))
+    return await place.client.result(place.started[-1])

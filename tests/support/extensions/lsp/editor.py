@@ -80,7 +80,6 @@ class Editor:
     async def offered(
         self, document: types.TextDocumentIdentifier, line: int, character: int
     ) -> list[types.CompletionItem]:
-        """Return what is offered at a place."""
         found = await self.client.text_document_completion_async(
             types.CompletionParams(document, types.Position(line, character))
         )

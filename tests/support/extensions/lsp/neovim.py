@@ -49,7 +49,6 @@ def snippet() -> str:
 
 
 def written_transcript() -> str:
-    """Return the transcript as the docs have it."""
     return PAGE.read_text("utf-8").split(BEGIN)[1].split(END)[0]
 
 

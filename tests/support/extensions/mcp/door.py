@@ -47,7 +47,6 @@ class McpDoor(Door):
         return question["id"]
 
     def result(self, run: str) -> Ended:
-        """Wait for the end."""
         while True:
             got = self.call("wait", {"run": run, "seen": ["a1"]})
             if "ended_at" in got:
@@ -55,7 +54,6 @@ class McpDoor(Door):
                 return Ended(got["state"], got["output"], files, got["usage"]["requests"])
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool."""
         return asyncio.run(self._call(tool, arguments))
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,6 @@ class NexusDoor(Door):
         self.process = subprocess.Popen(command, env=self.desk.environment, text=True, start_new_session=True)
 
     def close(self) -> None:
-        """Stop it."""
         self.die()
 
     def start(self) -> str:

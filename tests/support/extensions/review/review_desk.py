@@ -40,20 +40,16 @@ class ReviewDesk:
     )
 
     async def questions(self, run: str) -> list[Question]:
-        """See LlmDoClient."""
         return [one for one in self.questions_asked if one.run == run]
 
     async def approvals(self, run: str) -> list[Question]:
-        """See LlmDoClient."""
         return [one for one in await self.questions(run) if one.is_open]
 
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
-        """See LlmDoClient."""
         wanted = [one for one in self.questions_asked if one.is_open and run in (None, one.run)]
         return InboxContents([entry_of(one) for one in wanted], [], 0)
 
     async def decide(self, run: str, decision: Decision) -> object:
-        """See LlmDoClient."""
         at = next(at for at, one in enumerate(self.questions_asked) if (one.run, one.id) == (run, decision.id))
         question = self.questions_asked[at]
         if not question.is_open:
@@ -90,5 +86,4 @@ def step_pairs(
 
 
 def review_form(page: Page) -> Form:
-    """Return the form of a review on its page."""
     return next(form for form in page.forms if "changes" in form.fields)

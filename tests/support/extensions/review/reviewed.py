@@ -9,6 +9,7 @@ from typing import Any, cast
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.extensions.review.client import Review, reviews_of
+from llm_do_temporal.extensions.review.commit import Disk
 from llm_do_temporal.extensions.review.messages import (
     NAME,
     SUBMIT_TOOL,
@@ -16,6 +17,7 @@ from llm_do_temporal.extensions.review.messages import (
     CheckResult,
     ReviewSection,
     ShownReview,
+    shown_review,
 )
 from llm_do_temporal.extensions.review.policy.review import ReviewAnswer, ReviewManifest, Section, sections_of
 from llm_do_temporal.messages.approvals import (
@@ -49,15 +51,12 @@ class ReviewedRun(LlmDoClient):
         self.taken: list[Decision] = []
 
     async def reviews(self, run: str) -> list[Review]:
-        """See LlmDoClient."""
         return self.asked
 
     async def questions(self, run: str) -> list[Question]:
-        """See LlmDoClient."""
         return [one.question for one in self.asked]
 
     async def decide(self, run: str, decision: Decision, *, is_sent_only: bool = False) -> Approval | None:
-        """See LlmDoClient."""
         assert decision.decision is not None
         self.taken.append(decision)
         question = next(one.question for one in self.asked if one.question.id == decision.id)
@@ -67,13 +66,11 @@ class ReviewedRun(LlmDoClient):
 
     @property
     def answer(self) -> ReviewAnswer:
-        """The one answer that was taken."""
         (decision,) = self.taken
         return ReviewAnswer.model_validate(decision.args)
 
 
 def made_verdict(decision: DecisionKind = DecisionKind.REJECT) -> Verdict:
-    """Return the verdict of a person."""
     return Verdict(decision=decision, args={}, by="bob", at=NOON, door="update")
 
 
@@ -146,3 +143,24 @@ def _question(
         ),
     }
     return Question(f"a{number}", run, RequestApprovalInput.model_validate(facts | dict(request)), NOON)
+
+
+def section(question: Question) -> Section:
+    """Return the section that a review asks about."""
+    shown = shown_review(question.request)
+    assert shown is not None
+    return shown.section.section
+
+
+def digest(question: Question) -> str:
+    """Return the digest of the changes that a review asks about."""
+    shown = shown_review(question.request)
+    assert shown is not None
+    return shown.section.digest
+
+
+class UnsyncedDisk(Disk):
+    """Disk that does not wait for anything to be on it: what is tested is the order of things."""
+
+    def sync(self, file: int) -> None:
+        pass

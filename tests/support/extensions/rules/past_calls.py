@@ -82,5 +82,4 @@ def past_call(
 
 
 def past_calls(*calls: PastCall, **more: Any) -> PastCalls:
-    """Calls as one reading returns them."""
     return PastCalls(calls=calls, runs=len({call.run for call in calls}), **more)

@@ -59,7 +59,6 @@ class SlackDoor(Door):
         return Ended(state[1], text, requests=int(requests[1]))
 
     def close(self) -> None:
-        """Close Slack."""
         self.slack.__exit__()
 
 

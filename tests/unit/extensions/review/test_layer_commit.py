@@ -25,7 +25,7 @@ from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer, alike
 from llm_do_temporal.policy.layers.merge import ConflictKind, against, merged
 from llm_do_temporal.sandbox.changes import alone_in, alone_in_all
 from llm_do_temporal.sandbox.layers.contents import BaseFiles, LayerContents, base_files
-from tests.support.extensions.review.disks import UnsyncedDisk
+from tests.support.extensions.review.reviewed import UnsyncedDisk
 from tests.support.workshops.layer_programs import LayerPlay, in_folder, random_program, random_tree
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, as_seen, seen
 

@@ -18,7 +18,7 @@ from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME
 from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
 from llm_do_temporal.policy.layers.merge import ConflictKind
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
-from tests.support.extensions.review.disks import UnsyncedDisk
+from tests.support.extensions.review.reviewed import UnsyncedDisk
 from tests.support.workshops.layered import EDITOR, MemoryBlobs, PlayedDraft, Seen, seen
 
 ENDED = 77

@@ -16,7 +16,7 @@ from llm_do_temporal.policy.layers.layer import Layer, changes_of
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from llm_do_temporal.sandbox.layers.contents import LayerContents, base_files
 from llm_do_temporal.sandbox.layers.overlay import overlay_problem
-from tests.support.extensions.review.disks import UnsyncedDisk
+from tests.support.extensions.review.reviewed import UnsyncedDisk
 from tests.support.workshops.layer_programs import LayerPlay, in_folder, random_program, random_tree
 from tests.support.workshops.layered import MemoryBlobs, Seen, as_seen, seen
 
