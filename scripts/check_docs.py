@@ -1,4 +1,4 @@
-"""Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
+"""Holds the documentation to the project: links resolve, examples parse, commands exist.
 
 Reads README.md, CHANGELOG.md, CONTRIBUTING.md, workers/README.md and everything in docs/. Run by `make check`, by CI
 and before each commit; prints one line a violation and exits 1 when there is any. Pages and tables that scripts write
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,8 +48,6 @@ TEST = re.compile(r"^((?:tests/[\w/]+/)?(?:test|check)_\w+\.py)?(?:::(test_\w+))
 TEST_FOLDERS = ("", "tests/security/", "tests/security/extensions/*/", "tests/cluster/faults/")
 """The folders that the path of a test may begin at."""
 CODE_PATH = re.compile(r"^([\w./-]+\.py)(?:::(\w+))?$")
-FORBIDDEN_WORDS: tuple[str, ...] = ()
-"""Words that nothing of the project's text may contain, compared without regard to case."""
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)\s*(?P<language>[\w+-]*)")
 CODE_SPAN = re.compile(r"(`+)(.+?)\1")
@@ -164,7 +161,7 @@ def check_yaml(page: Page) -> Iterator[Fault]:
             try:
                 yaml.safe_load(lines)
             except yaml.YAMLError as error:
-                yield Fault(page.path, block.line, f"the yaml block does not parse: {_one_line(error)}")
+                yield Fault(page.path, block.line, f"the yaml block does not parse: {' '.join(str(error).split())}")
 
 
 def check_python(page: Page) -> Iterator[Fault]:
@@ -255,22 +252,6 @@ def _differences(path: Path, text: str, wanted: str, script: str) -> Iterator[Fa
         yield Fault(path, line, f"not what the program says now; write it anew with `python scripts/{script}.py`")
 
 
-def check_words(path: Path, words: Collection[str]) -> Iterator[Fault]:
-    """Look for forbidden words in a file of any kind; a file that is not text has none."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        return
-    for number, line in enumerate(lines, 1):
-        for word in words:
-            if word.lower() in line.lower():
-                yield Fault(path, number, f'the word "{word}" does not belong here')
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def load_commands() -> frozenset[str]:
     """The program's subcommands, from the program itself."""
     try:
@@ -297,18 +278,9 @@ def find_pages(root: Path) -> list[Path]:
     return [path for path in front if path.exists()] + sorted((root / "docs").rglob("*.md"))
 
 
-def find_texts(root: Path) -> list[Path]:
-    """Every file of the project that is, or is about to be, in version control. This script lists the words itself."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
-    paths = [root / name for name in names if name and name != "scripts/check_docs.py"]
-    return [path for path in paths if path.is_file()]
-
-
 def check_docs(
     root: Path,
     commands: Callable[[], Collection[str]],
-    words: Collection[str] = FORBIDDEN_WORDS,
     render: Callable[[str], str] = render_written,
 ) -> list[Fault]:
     """Run all checks. `commands` and `render` are asked only when there is a page to check."""
@@ -318,10 +290,7 @@ def check_docs(
     for page in pages:
         faults += [*check_links(page, root), *check_yaml(page), *check_python(page), *check_commands(page, known)]
         faults += [*check_code_paths(page, root), *check_test_names(page, root), *check_tables(page)]
-    faults += check_written(root, render)
-    if words:
-        faults += [fault for path in find_texts(root) for fault in check_words(path, words)]
-    return faults
+    return [*faults, *check_written(root, render)]
 
 
 def main(arguments: Sequence[str]) -> int:

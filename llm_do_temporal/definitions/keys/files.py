@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import SplitResult, urlsplit
@@ -131,9 +132,8 @@ class ServerSideToolKeys(Strict):
 
     def pinned(self) -> ServerSideTool:
         """Return the tool as the history keeps it."""
-        return ServerSideTool(
-            tool_type=self.tool_type, options=self.model_dump(exclude={"tool_type"}, exclude_none=True)
-        )
+        options = self.model_dump(exclude={"tool_type"}, exclude_none=True)
+        return ServerSideTool(tool_type=self.tool_type, options=options)
 
 
 class WorkerFile(Strict, WorkerKeys):
@@ -220,21 +220,15 @@ def _split(url: str) -> SplitResult:
 
 def check_channel(channel: str) -> str:
     """Return the id of a channel. Raises ValueError for what is none."""
-    if not _is_id(channel, "CG"):
+    if not re.fullmatch(r"[CG][A-Z0-9]{5,29}", channel):
         raise ValueError("it is the id of a channel, like C0123ABCD: at the end of the channel's details in Slack")
     return channel
 
 
-def check_user(user: str) -> str:
-    """Return the id of a user. Raises ValueError for what is none."""
-    if not _is_id(user, "UW"):
+def _check_user(user: str) -> str:
+    if not re.fullmatch(r"[UW][A-Z0-9]{5,29}", user):
         raise ValueError("it is the id of a user, like U0123ABCD: *Copy member ID* in the user's profile in Slack")
     return user
-
-
-def _is_id(text: str, kinds: str) -> bool:
-    is_one_word = text.isascii() and text.isalnum() and text == text.upper()
-    return is_one_word and text[:1] in tuple(kinds) and 6 <= len(text) <= 30
 
 
 class SlackSettings(Strict):
@@ -242,7 +236,7 @@ class SlackSettings(Strict):
 
     channel: Annotated[str, AfterValidator(check_channel)] | None = None
     """Id of the channel in which questions are asked."""
-    people: dict[Annotated[str, AfterValidator(check_user)], Person] = Field(default_factory=dict)
+    people: dict[Annotated[str, AfterValidator(_check_user)], Person] = Field(default_factory=dict)
     """Names of people by the ids of their users in Slack; nobody else decides there."""
 
 

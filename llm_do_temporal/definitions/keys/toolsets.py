@@ -79,8 +79,9 @@ class _SourceKeys(PolicyKeys):
         keys = (self, *(tool for tool in self.tools.values() if tool is not None))
         return tuple(name for one in keys for name in one.capabilities or ())
 
-    def _tool_policies(self) -> dict[str, ToolPolicy]:
-        return {name: (keys or PolicyKeys()).policy for name, keys in self.tools.items()}
+    def _pinned(self, **source: Any) -> ExternalToolset:
+        tools = {name: (keys or PolicyKeys()).policy for name, keys in self.tools.items()}
+        return ExternalToolset(required=self.required, prefix=self.prefix, policy=self.policy, tools=tools, **source)
 
 
 class ClassOptions(_SourceKeys):
@@ -96,15 +97,7 @@ class ClassOptions(_SourceKeys):
 
     def pinned(self, name: str, reference: str) -> ExternalToolset:
         """Return the toolset as the history keeps it; `name` is the key in the file, `reference` the class path."""
-        return ExternalToolset(
-            name=name,
-            reference=reference,
-            options=dict(self.__pydantic_extra__),
-            required=self.required,
-            prefix=self.prefix,
-            policy=self.policy,
-            tools=self._tool_policies(),
-        )
+        return self._pinned(name=name, reference=reference, options=dict(self.__pydantic_extra__))
 
 
 class McpKeys(_SourceKeys):
@@ -155,14 +148,7 @@ class McpKeys(_SourceKeys):
     def pinned(self, name: str) -> ExternalToolset:
         """Return the server as the history keeps it; `name` is the key in the file."""
         server = McpServer(command=self.command, url=self.url, env=self.env, headers_env=self.headers_env)
-        return ExternalToolset(
-            name=f"mcp.{name}",
-            server=server,
-            required=self.required,
-            prefix=self.prefix,
-            policy=self.policy,
-            tools=self._tool_policies(),
-        )
+        return self._pinned(name=f"mcp.{name}", server=server)
 
 
 class FilesystemOptions(Switchable):

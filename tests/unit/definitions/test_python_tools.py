@@ -196,12 +196,14 @@ def test_whatever_a_file_raises_in_the_worker_service_is_named(
     workshop: WorkshopFolder, source: str, words: str
 ) -> None:
     """There it is loaded in a thread; in the main thread KeyboardInterrupt is the person who presses Ctrl-C."""
-    workshop.write("tools.py", source + "\n")
+    path = workshop.write("tools.py", source + "\n")
     workshop.write("workers/main.worker", "toolsets:\n  custom: {slugify: {}}\n---\nDo it.")
     with ThreadPoolExecutor(1) as executor:
         (problem,) = executor.submit(workshop.problems).result()
     assert words in problem.message
     assert problem.message.endswith("(for the tool 'slugify' of worker 'main')")
+    for name in [name for name, module in sys.modules.items() if vars(module).get("__file__") == str(path)]:
+        del sys.modules[name]  # others that look at all modules would meet its `__getattr__`
 
 
 def test_ctrl_c_while_a_file_is_loaded_is_no_mistake_of_the_file(workshop: WorkshopFolder) -> None:
