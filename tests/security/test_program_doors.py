@@ -43,7 +43,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 @asynccontextmanager
 async def mcp_door(place: Place) -> AsyncGenerator[httpx2.AsyncClient]:
     """An HTTP client at the MCP door, as it is served: without a token of its own."""
-    from llm_do_temporal.extensions.mcp.transports import http_app
+    from llm_do_temporal.extensions.mcp.server import http_app
 
     service, tokens = DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder)
     async with http_app(service, tokens, address=BASE, hosts=HOSTS, page=None) as app:

@@ -160,17 +160,13 @@ class ReuseActivities:
         if asked.layer is None or asked.fork.in_place:
             return ReusedCall(note="it changed files, and this invocation has no layer for that")
         try:
-            return self._with_effects(found, known, asked.layer)
+            before = layer = self._contents.whole(asked.layer.carried)
+            for effect in found.effects:
+                layer = self._with_effect(effect, layer, asked.layer)
+            update = self._contents.update_of(asked.layer.carried, before, layer)
+            return ReusedCall(call=known, layer=update if layer != before else None)
         except LlmDoError as error:
             return ReusedCall(note=f"what it changed cannot be put into the layer: {error}")
-
-    def _with_effects(self, found: RecordedCall, known: RecordedCall, work: LayerWork) -> ReusedCall:
-        before = self._contents.whole(work.carried)
-        layer = before
-        for effect in found.effects:
-            layer = self._with_effect(effect, layer, work)
-        update = self._contents.update_of(work.carried, before, layer)
-        return ReusedCall(call=known, layer=update if layer != before else None)
 
     def _with_effect(self, effect: RecordedEffect, layer: Layer, work: LayerWork) -> Layer:
         if effect.activity == "join_layers":

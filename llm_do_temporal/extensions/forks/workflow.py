@@ -51,7 +51,8 @@ class ForkPart(InvocationPart):
     async def advice(self, key: str) -> Advice:
         """See InvocationPart. What a recorded call has changed is put into the layer."""
         found = await self._looked_up(key)
-        known = None if found.call is None else _known(found.call)
+        call = found.call
+        known = None if call is None else KnownStep(call.outcome, call.content, _saved_by(call), call.result)
         return Advice(known, found.asks, found.doubtful)
 
     def of_turn(self) -> Json:
@@ -77,10 +78,6 @@ def fork_part(invocation: InvokeWorkerInput, host: PartHost) -> ForkPart | None:
     """Return the part of an invocation of a fork; None: it belongs to none."""
     source = source_of(invocation.parts)
     return None if source is None else ForkPart(source, invocation, host)
-
-
-def _known(call: RecordedCall) -> KnownStep:
-    return KnownStep(call.outcome, call.content, _saved_by(call), call.result)
 
 
 def _saved_by(call: RecordedCall) -> Usage:

@@ -47,7 +47,7 @@ async def mcp(
         if http:
             return await _serve_http(session, host, port, allowed_host)
         from llm_do_temporal.doors.principal import TokenFile
-        from llm_do_temporal.extensions.mcp.transports import serve_pipes
+        from llm_do_temporal.extensions.mcp.server import serve_pipes
 
         tokens = None if session.workshop is None else TokenFile.of_workshop(session.workshop)
         begin_pipes("an agent")
@@ -57,7 +57,7 @@ async def mcp(
 
 async def _serve_http(session: Session, host: str, port: int, allowed: tuple[str, ...]) -> int:
     from llm_do_temporal.doors.principal import TokenFile
-    from llm_do_temporal.extensions.mcp.transports import PATH, http_app
+    from llm_do_temporal.extensions.mcp.server import PATH, http_app
     from llm_do_temporal.ui.http_server import AppServer, check_names, listen, own_hosts, shown_address
 
     if session.workshop is None:
