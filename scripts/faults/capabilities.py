@@ -31,7 +31,7 @@ CAPABILITIES = (
         "llm_do_temporal/extensions/evaluations/policy/scores.py",
         "value = 1.0 if said == [*ANSWERS] else",
         "value = 1.0 if said[0] == ANSWERS[0] else",
-        ("tests/unit/extensions/evaluations/policy/test_case_judgement.py",),
+        ("tests/unit/extensions/evaluations/policy/test_evaluators.py",),
     ),
     Fault(
         "batches-waiting-item-keeps-its-place",
@@ -127,7 +127,7 @@ CAPABILITIES = (
         "llm_do_temporal/extensions/lsp/mentions.py",
         "if new in known_names(root=root, shipped=SHIPPED):",
         "if new == worker:",
-        ("tests/unit/extensions/lsp/test_worker_rename.py",),
+        ("tests/unit/extensions/lsp/test_editor_places.py",),
     ),
     Fault(
         "importers-reader-may-write",

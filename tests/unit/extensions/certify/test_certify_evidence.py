@@ -1,7 +1,8 @@
-"""Evidence of runs: what must be the same, and what may differ."""
+"""A crash proof: what is compared, what is struck after, and mistakes that end it before it costs anything."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,13 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
+from llm_do_temporal.client.start import StartRequest
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.extensions.certify.command import Blows
 from llm_do_temporal.extensions.certify.evidence import Evidence, Histories, compare, gather
 from llm_do_temporal.extensions.certify.plan import digests, is_free
 from llm_do_temporal.messages.base import ENTRY_PATH
+from tests.support.people.forked_program import run_forked
 
 STORED = Path(__file__).parents[3] / "support" / "histories" / "pitch-decks"
 BEFORE = {"notes.txt": "n"}
@@ -126,3 +131,43 @@ def test_what_a_killed_process_left_half_written_is_no_file(tmp_path: Path) -> N
 )
 def test_only_scripts_are_free(model: str, free: bool) -> None:
     assert is_free({"cheap": "offline:echo", "dear": "openai:gpt-5"}, model) is free
+
+
+REQUEST = StartRequest(worker="editor", read_prompt=lambda: "", read_input=lambda: None)
+
+
+def test_a_fork_is_rehearsed_only_where_a_turn_of_it_is_named() -> None:
+    assert Blows().plan(Path(), REQUEST).fork_at is None
+    assert Blows(fork_at=("main@2",)).plan(Path(), REQUEST).fork_at == ("main@2",)
+
+
+@pytest.mark.parametrize("blows", [Blows(every=0), Blows(jobs=0)])
+def test_numbers_below_one_are_refused(blows: Blows) -> None:
+    with pytest.raises(UsageError, match="is not a number above zero"):
+        blows.plan(Path(), REQUEST)
+
+
+USAGE = [
+    (["greeter", "--every", "0"], "--every 0 is not a number above zero"),
+    (["greeter", "--kill", "cat"], 'Invalid value "cat" for --kill'),
+    (["greeter.eval.yaml", "hi"], "PROMPT says nothing beside the evaluation 'greeter.eval.yaml'"),
+    (["greeter.eval.yaml", "--fork-at", "main@1"], "--fork-at says nothing beside the evaluation"),
+    (["gone.eval.yaml"], "there is no evaluation file 'gone.eval.yaml'"),
+    (["greeter", "--address", "h:1"], "leaves 'h:1' alone"),
+    (["greeter", "--model", "openai:gpt-5"], "'openai:gpt-5' may charge for each time"),
+]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
+def test_a_mistake_is_one_message_and_exit_code_2(arguments: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workshop.yaml").write_text("model: offline:echo\n")
+    (tmp_path / "workers" / "greeter.worker").write_text("description: Greets.\n---\nSay hello.\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "LLM_DO_"))}
+    done = run_forked(["certify", *arguments], folder=tmp_path, environment=kept | {"HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("llm-do-temporal: ")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2

@@ -1,9 +1,12 @@
-"""Evaluation files: read into evaluations, every mistake with its line and what to do."""
+"""Evaluation files: read into evaluations, every mistake with its line and what to do, and their schema."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
@@ -12,6 +15,7 @@ from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.extensions.evaluations.files import (
     ParsedEvaluation,
     evaluation_files,
+    evaluation_schema,
     load_evaluation,
     read_evaluation,
 )
@@ -290,3 +294,50 @@ def test_check_finds_mistakes_of_evaluations_and_workers_that_are_not_there(root
         "workers/bad.eval.yaml:1: there are no cases",
         "workers/greetings.eval.yaml:4: there is no worker 'greetr'",
     ]
+
+
+CASES = [{"name": "ada", "inputs": "Greet Ada."}]
+
+
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(evaluation_schema())
+
+
+def is_valid(**keys: Any) -> bool:
+    return validator().is_valid({"worker": "greeter", "cases": CASES, **keys})
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"$schema": "x.json", "name": "n", "repeats": 3, "turns": "batch", "limits": {"turns": 5}},
+        {"evaluators": ["EqualsExpected", {"Contains": "Ada"}, {"Contains": {"value": {"a": 1}}}]},
+        {"evaluators": [{"MaxTurns": 3}, {"MaxModelRequests": {"max_requests": 3}}, {"MaxDuration": {"seconds": 2}}]},
+        {"evaluators": [{"CallOrder": ["a", "b"]}, {"Called": {"tool": "a", "at_most": 1}}]},
+        {"judge": "politeness", "thresholds": {"Equals": 0.5, "errors": {"at_most": 0}}},
+        {"judge": {"worker": "politeness", "shows": ["output"]}},
+        {"cases": [{"inputs": {"a": 1}, "decide": [{"decision": "approve"}], "evaluators": [{"Equals": "x"}]}]},
+    ],
+)
+def test_what_the_reader_accepts_is_valid(keys: dict[str, Any]) -> None:
+    assert is_valid(**keys)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"repeats": 0},
+        {"worke": "x"},
+        {"cases": [{"input": 3}]},
+        {"evaluators": ["Contains"]},
+        {"evaluators": [{"Contain": "x"}]},
+        {"evaluators": [{"Contains": {"value": "x", "sensitive": True}}]},
+        {"evaluators": [{"MaxTurns": "many"}]},
+        {"thresholds": {"Equals": "much"}},
+        {"judge": 3},
+    ],
+)
+def test_mistakes_are_found(keys: dict[str, Any]) -> None:
+    assert not is_valid(**keys)
