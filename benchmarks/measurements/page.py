@@ -14,7 +14,7 @@ from benchmarks.runner import complete, run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row, Value, at_most
 from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 
 HOST = "127.0.0.1:8234"

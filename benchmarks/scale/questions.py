@@ -33,7 +33,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.open_questions import read_group, read_groups
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 
 HOST = "127.0.0.1:8234"

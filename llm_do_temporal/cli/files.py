@@ -124,7 +124,6 @@ class SavedFiles:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _read(self) -> dict[Path, bytes]:
-        """Return the bytes of the files that are there with any."""
         if self._any_change:
             self._looked_at = tuple(self._files())
         return {path: content for path in self._looked_at if (content := _bytes(path))}

@@ -108,7 +108,6 @@ class PatientConnection(H11Protocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """Set the limit for whatever is waited for now."""
         state = self.conn.their_state
         if self.transport.is_closing():
             self._wait_for("reader", UNREAD_SECONDS)

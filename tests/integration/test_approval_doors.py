@@ -238,7 +238,7 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
 
 @pytest.mark.extension("export")
 async def test_an_ignored_signal_is_shown_where_people_look(place: Place) -> None:
-    from llm_do_temporal.extensions.export.log import log_lines
+    from llm_do_temporal.extensions.export.report import log_lines
 
     run, _ = await start_parked(place, write_call(), "Done.")
     for payload, _ in WRONG:

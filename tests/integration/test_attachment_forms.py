@@ -225,7 +225,7 @@ async def test_a_file_that_its_provider_would_refuse_is_named_and_the_run_goes_o
 
 async def assert_shown(place: Place, run: str, view: RunView, story: Story, names: set[str]) -> None:
     """Assert that the record of a run, as text, JSON and events, tells of these files and of no others."""
-    from llm_do_temporal.extensions.export.log import log_lines
+    from llm_do_temporal.extensions.export.report import log_lines
 
     (node,) = view.ordered
     told = {name for line in node.without for name in (*ODD_FILES, "names.csv", "whole.pdf") if name in line}

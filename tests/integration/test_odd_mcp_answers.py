@@ -400,7 +400,7 @@ async def test_names_stay_apart_and_rules_name_the_tools_as_the_server_does(plac
 
 @pytest.mark.extension("export")
 async def test_what_a_run_does_without_stands_in_its_record(place: Place) -> None:
-    from llm_do_temporal.extensions.export.log import log_lines
+    from llm_do_temporal.extensions.export.report import log_lines
 
     main = scripted("Done.")
     broken = {"mcp": {"gone": {"command": ["/nowhere/server"]}, **mcp({"name": "odd"}, 5)["mcp"]}}

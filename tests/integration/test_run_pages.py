@@ -16,7 +16,7 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.ui.content.conversation import news
+from llm_do_temporal.ui.pages.run import news
 from llm_do_temporal.workflows.invocation import conversation
 from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
 from tests.support.providers.answers import Gate

@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, Response
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.http_server import own_hosts
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 from llm_do_temporal.ui.temporal_ui import TemporalUi
 from tests.support.patience import PATIENCE_SECONDS

@@ -28,8 +28,8 @@ from llm_do_temporal.ui.access import (
     LinkAccess,
     TokenAccess,
 )
-from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.guard import MAX_FIELD_BYTES
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 from tests.support.servers.sockets import ask, request, serving, status_of
 

@@ -24,7 +24,7 @@ from llm_do_temporal.pdf import reader
 from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
-from llm_do_temporal.ui.content.files import pages_alone
+from llm_do_temporal.ui.pages.attachments import pages_alone
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.providers.answers import MAX_WAIT_SECONDS, Text
 from tests.support.providers.provider import by_function

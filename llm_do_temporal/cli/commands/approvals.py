@@ -399,7 +399,6 @@ async def show_question(location: Location, run: str | None, approval: str | Non
 
 
 def _state(document: QuestionDocument, location: Location) -> str:
-    """Return the line about the answer, or about the way to give one."""
     question, verdict = document.question, document.question.verdict
     if verdict is not None:
         note = f": {visible_line(verdict.note, 300)}" if verdict.note else ""

@@ -117,7 +117,6 @@ def _notes(wanted: RunFilter, left_out: int, *, found: bool) -> list[str]:
 
 
 def _left_out_line(count: int, wanted: RunFilter) -> str:
-    """Return the line about runs of evaluations that the list leaves out."""
     runs = "1 run" if count == 1 else f"{count:,} runs"
     about = f"up to {runs} like that" if wanted.needs_memo else f"{runs} like that" if wanted.given else runs
     return f"not in this list: {about} of evaluations; `list --evaluations` has them, `eval list` the experiments"

@@ -82,7 +82,6 @@ async def check(
 
 
 def _check(folder: Path, only: str | None, written: ProblemFormat) -> int:
-    """Check once, print what is found, and return the exit code."""
     from llm_do_temporal.cli.reports.problems import problem_lines, summary_line
     from llm_do_temporal.definitions.check import check_workshop
 

@@ -93,40 +93,6 @@ class AskedSubject:
         return {}
 
 
-class Holds:
-    """Answers that were given here and have not taken effect: the newest can be taken back."""
-
-    def __init__(self, client: LlmDoClient, seconds: int) -> None:
-        """Answers are to be held for so many `seconds`; 0: they take effect at once."""
-        self.seconds = seconds
-        self._client = client
-        self._answers: list[tuple[Sequence[FrozenQuestion], datetime]] = []
-
-    @property
-    def offer(self) -> str:
-        """The letter that takes the newest answer back, for a menu; empty without one."""
-        self._answers = [(questions, until) for questions, until in self._answers if seconds_until(until)]
-        if not self._answers:
-            return ""
-        questions, until = self._answers[-1]
-        name = visible_line(questions[0].id) if len(questions) == 1 else f"all {len(questions):,}"
-        return f"[u]ndo {name} ({seconds_until(until)} s)"
-
-    def note(self, questions: Sequence[FrozenQuestion], until: datetime) -> str:
-        """Note an answer, and return in words when it takes effect."""
-        self._answers.append((questions, until))
-        return f"takes effect in {seconds_until(until)} s; u takes it back"
-
-    async def undo(self, tell: Callable[[str], None]) -> set[tuple[str, str]]:
-        """Take the newest answer back, and return run and id of each question that is open again."""
-        questions, _ = self._answers.pop()
-        outcomes = await self._client.decide_many(questions, Decision(decision=None, by=login_name()))
-        for one in outcomes:
-            state = "waits again" if one.fate.counts else "stands"
-            tell(f"{one.question.id} of {one.question.run} {state}{visible_line(one.words and f': {one.words}', 300)}")
-        return {(one.question.run, one.question.id) for one in outcomes if one.fate.counts}
-
-
 class Asker:
     """Asks questions, one at a time."""
 
@@ -137,12 +103,13 @@ class Asker:
         interrupt: Interrupt,
         leave_key: LeaveKey,
         votes_of: Callable[[Question], int | None],
-        groups: GroupAsker | None = None,
-        holds: Holds | None = None,
+        known: Callable[[str], int] | None = None,
+        hold_seconds: int = 0,
     ) -> None:
         """`votes_of` returns the number of votes that a question has so far; None once it needs no answer.
 
-        Without `groups` no group of similar questions is offered, and without `holds` answers take effect at once.
+        `known` returns the number of questions in the list that are of the group with this key; None: no group is
+        offered. Answers take effect after `hold_seconds`, and can be taken back until then.
         """
         self.answered: set[tuple[str, str]] = set()
         """Run and id of each question that needs no further answer of this person."""
@@ -153,8 +120,10 @@ class Asker:
         self._interrupt = interrupt
         self._leave_key = leave_key
         self._votes_of = votes_of
-        self._groups = groups
-        self._holds = holds if holds is not None else Holds(client, 0)
+        self._known = known
+        self._hold_seconds = hold_seconds
+        self._held: list[tuple[Sequence[FrozenQuestion], datetime]] = []
+        """Answers that have not taken effect, the newest one last."""
         self.unread = 0
         """Lines of the call that the screen had no room for, and that were not read yet."""
         self._subject: AskedSubject | None = None
@@ -200,7 +169,6 @@ class Asker:
         self._console.print(joined(fitted.lines))
 
     async def _read(self, document: QuestionDocument, prompter: Prompter) -> None:
-        """Show the whole question in the pager."""
         text = question_text if self._subject is None else self._subject.text
         await prompter.read(await asyncio.to_thread(text, document, self._console.width))
         self.unread = 0
@@ -218,14 +186,14 @@ class Asker:
     async def _ask_once(self, document: QuestionDocument, prompter: Prompter) -> Parting | None:
         """Ask for one letter and do as it says; None: the question may still stand."""
         question = document.question
-        equal = 0 if self._groups is None else self._groups.count(question)
+        equal = 0 if self._known is None else self._known(question.request.group.key)
         letters = (
             *(AskedSubject.letters if self._subject is None else self._subject.letters),
             "[r]eject",
             "[m]odify" if document.can("change") else "",
             f"[g]roup of {equal}" if equal > 1 else "",
         )
-        letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
+        letters += ("[v]iew all", self._leave_key.menu, self.undo_offer, "[?] more")
         prompter.tell("  ".join(letter for letter in letters if letter))
         line = await prompter.line(f"{question.id}> ")
         choice = (line or "").strip().lower()
@@ -263,14 +231,13 @@ class Asker:
             actions |= dict.fromkeys(AGREEING, partial(self._read_first, document, prompter))
         if document.can("change"):
             actions["m"] = partial(self._modify, *asked)
-        if self._holds.offer:
+        if self.undo_offer:
             actions["u"] = partial(self.take_back, prompter.tell)
-        if self._groups is not None and has_group:
-            actions["g"] = partial(self._ask_group, self._groups, document.question)
+        if has_group:
+            actions["g"] = partial(self.ask_group, document.question.request.group.key)
         return actions
 
     def _explained(self, document: QuestionDocument, *, has_group: bool) -> str:
-        """Return the letters that are answers now, and what they do."""
         if self._subject is not None:
             return self._subject.explained
         can_change = document.can("change")
@@ -285,17 +252,34 @@ class Asker:
             "v": "show the whole question, with all that the model said",
             "j": "leave it unanswered, and go to the next question" if self._leave_key.skips else "",
             self._leave_key.letter: "leave it unanswered",
-            "u": "take your last answer back, while it has not taken effect" if self._holds.offer else "",
+            "u": "take your last answer back, while it has not taken effect" if self.undo_offer else "",
             "x": "stop the whole run, after one more question",
         }
         return "\n".join(f"  {letter}  {meaning}" for letter, meaning in letters.items() if meaning)
 
-    async def take_back(self, tell: Callable[[str], None]) -> None:
-        """Take the newest answer back that has not taken effect."""
-        self.answered -= await self._holds.undo(tell)
+    @property
+    def undo_offer(self) -> str:
+        """The letter that takes the newest answer back, for a menu; empty without one."""
+        self._held = [(questions, until) for questions, until in self._held if seconds_until(until)]
+        if not self._held:
+            return ""
+        questions, until = self._held[-1]
+        name = visible_line(questions[0].id) if len(questions) == 1 else f"all {len(questions):,}"
+        return f"[u]ndo {name} ({seconds_until(until)} s)"
 
-    async def _ask_group(self, groups: GroupAsker, question: Question) -> None:
-        self.answered |= await groups.ask(question.request.group.key)
+    def hold(self, questions: Sequence[FrozenQuestion], until: datetime) -> str:
+        """Note an answer that can be taken back, and return in words when it takes effect."""
+        self._held.append((questions, until))
+        return f"takes effect in {seconds_until(until)} s; u takes it back"
+
+    async def take_back(self, tell: Callable[[str], None]) -> None:
+        """Take the newest answer back that has not taken effect: its questions are open again."""
+        questions, _ = self._held.pop()
+        for one in await self._client.decide_many(questions, Decision(decision=None, by=login_name())):
+            name, state = (one.question.run, one.question.id), "waits again" if one.fate.counts else "stands"
+            tell(f"{name[1]} of {name[0]} {state}{visible_line(one.words and f': {one.words}', 300)}")
+            if one.fate.counts:
+                self.answered.discard(name)
 
     async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
         note = (await prompter.line(ask) or "").strip()
@@ -348,7 +332,7 @@ class Asker:
             remember=remember,
             by=login_name(),
             grant=grant,
-            hold=self._holds.seconds,
+            hold=self._hold_seconds,
         )
         try:
             taken = await self._client.decide(question.run, decision)
@@ -363,7 +347,7 @@ class Asker:
             prompter.tell(f"{question.id} {kind.done}: sent; no worker service has answered yet")
         elif taken.held is not None and taken.held.effective_at is not None:
             frozen = FrozenQuestion(question.run, question.id, question.request.digest)
-            prompter.tell(f"{question.id} {kind.done}: {self._holds.note([frozen], taken.held.effective_at)}")
+            prompter.tell(f"{question.id} {kind.done}: {self.hold([frozen], taken.held.effective_at)}")
         elif taken.verdict is None:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {kind.done}: {agreed}, it waits for others")
@@ -376,52 +360,22 @@ class Asker:
         if votes is None or votes > len(question.votes):
             raise _QuestionChanged
 
-
-def _words(error: LlmDoError) -> str:
-    return f"{error.message}\n  {error.next_step}" if error.next_step else error.message
-
-
-class GroupAsker:
-    """Asks about groups, one at a time."""
-
-    def __init__(
-        self,
-        client: LlmDoClient,
-        console: Console,
-        interrupt: Interrupt,
-        known: Callable[[str], int],
-        holds: Holds | None = None,
-    ) -> None:
-        """`known` returns the number of questions in the list that are of the group with this key.
-
-        Without `holds` answers take effect at once.
-        """
-        self._client = client
-        self._console = console
-        self._interrupt = interrupt
-        self._known = known
-        self._holds = holds if holds is not None else Holds(client, 0)
-
-    def count(self, question: Question) -> int:
-        """Return the number of questions in the list that are equal to this one, with itself."""
-        return self._known(question.request.group.key)
-
-    async def ask(self, key: str) -> set[tuple[str, str]]:
-        """Ask about all of a group; return run and id of each question that needs no further answer."""
+    async def ask_group(self, key: str) -> None:
+        """Ask about all of a group."""
         prompter = Prompter(self._console, self._interrupt, lambda: None)
         group = await read_group(self._client, key)
         if group is None:
             prompter.tell("nothing of it waits for approval any more")
-            return set()
+            return
         forget_typed()
         lines = group_lines(group, self._console.width)
         if len(lines) > self._console.height - _GROUP_MENU_LINES:
             await prompter.read("\n".join(lines))
         else:
             prompter.tell("\n".join(lines))
-        return await self._answer(prompter, group)
+        await self._answer_group(prompter, group)
 
-    async def _whole(self, group: QuestionGroup) -> str:
+    async def _group_text(self, group: QuestionGroup) -> str:
         """Return all calls of a group, each whole, as far as they are still asked as they were shown."""
         asked: dict[FrozenQuestion, Question] = {}
         for run in dict.fromkeys(entry.run for entry in group.entries):
@@ -436,7 +390,7 @@ class GroupAsker:
             for one in group.frozen()
         )
 
-    async def _answer(self, prompter: Prompter, group: QuestionGroup) -> set[tuple[str, str]]:
+    async def _answer_group(self, prompter: Prompter, group: QuestionGroup) -> None:
         asked, left_out = group.frozen(), set[FrozenQuestion]()
         while True:
             questions = [one for one in asked if one not in left_out]
@@ -447,15 +401,17 @@ class GroupAsker:
             choice = (line or "").strip().lower()
             named = [one for one in asked if choice in (one.id.lower(), f"{one.run} {one.id}".lower())]
             if line is None or choice in ("b", "q"):
-                return set()
+                return None
             if choice == "a" and questions:
-                return await self._decide(prompter, questions, Decision(decision=DecisionKind.APPROVE))
+                return await self._decide_group(prompter, questions, Decision(decision=DecisionKind.APPROVE))
             if choice == "r" and questions:
                 reason = (await prompter.line("reason, which the models are told (empty: back): ") or "").strip()
                 if reason:
-                    return await self._decide(prompter, questions, Decision(decision=DecisionKind.REJECT, note=reason))
+                    return await self._decide_group(
+                        prompter, questions, Decision(decision=DecisionKind.REJECT, note=reason)
+                    )
             elif choice == "v":
-                await prompter.read(await self._whole(group))
+                await prompter.read(await self._group_text(group))
             elif len(named) == 1:
                 left_out ^= set(named)
             elif named:
@@ -465,16 +421,18 @@ class GroupAsker:
                     f"'{choice}' is not an answer; type one of the letters in brackets, or the id of a question"
                 )
 
-    async def _decide(
-        self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision
-    ) -> set[tuple[str, str]]:
-        answer = decision.model_copy(update={"by": login_name(), "hold": self._holds.seconds})
+    async def _decide_group(self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision) -> None:
+        answer = decision.model_copy(update={"by": login_name(), "hold": self._hold_seconds})
         outcomes = await self._client.decide_many(questions, answer)
         prompter.tell("\n".join(outcome_lines(outcomes)))
         held = [(one.question, one.until) for one in outcomes if one.until is not None]
         if held:
-            prompter.tell(self._holds.note([question for question, _ in held], max(until for _, until in held)))
-        return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
+            prompter.tell(self.hold([question for question, _ in held], max(until for _, until in held)))
+        self.answered |= {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
+
+
+def _words(error: LlmDoError) -> str:
+    return f"{error.message}\n  {error.next_step}" if error.next_step else error.message
 
 
 async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGrant | None:
@@ -494,13 +452,9 @@ async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGr
     time = await prompter.line("for how long, like 30m or 2h (empty: 1h): ")
     if times is None or time is None:
         return None
-    return _grant(offers[int(typed) - 1], times.strip(), time.strip(), prompter)
-
-
-def _grant(offer: OfferedKind, times: str, time: str, prompter: Prompter) -> KindGrant | None:
-    given = {name: value for name, value in (("times", times), ("seconds", time)) if value}
+    given = {name: value.strip() for name, value in (("times", times), ("seconds", time)) if value.strip()}
     try:
-        return KindGrant.model_validate({"kind": offer.kind, **given})
+        return KindGrant.model_validate({"kind": offers[int(typed) - 1].kind, **given})
     except ValidationError as error:
         prompter.tell(error.errors()[0]["msg"].removeprefix("Value error, "))
         return None

@@ -213,7 +213,6 @@ class _RunSession:
             news.set()
 
     async def _keep_telling(self, sequence: EventSequence) -> None:
-        """Print events as soon as their places are settled."""
         for lines in self._both:
             lines.begin_reading()
         while True:
@@ -341,7 +340,6 @@ def _say_questions(pending: list[Question], location: Location, session: Session
 
 
 def _signal_command(question: Question, session: Session) -> str:
-    """Return the plain `temporal` command that approves the question."""
     where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
     namespace = session.client.temporal.namespace
     if namespace != "default":

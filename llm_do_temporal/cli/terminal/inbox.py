@@ -20,7 +20,7 @@ from rich.text import Text
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, Holds, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
 from llm_do_temporal.cli.terminal.prompts import Interrupt, KeyReader, leaving_on_signals, stop
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
@@ -118,11 +118,8 @@ class Inbox:
         self._client = client
         self._run = run
         self._console = console
-        self._holds = holds = Holds(client, undo_seconds)
         leave_key = LeaveKey("b", "[b]ack", skips=True)
-        groups = GroupAsker(client, console, interrupt, self._count, holds)
-        self._asker = Asker(client, console, interrupt, leave_key, self._votes_of, groups, holds)
-        self._groups = groups
+        self._asker = Asker(client, console, interrupt, leave_key, self._votes_of, self._count, undo_seconds)
         self._explains = False
         self._all: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
@@ -174,7 +171,7 @@ class Inbox:
 
     async def _ask_group(self, entry: InboxEntry) -> Parting:
         if entry.group is not None:
-            self._asker.answered |= await self._groups.ask(entry.group.key)
+            await self._asker.ask_group(entry.group.key)
         return Parting.LEFT
 
     def _following(self, *, is_skipped: bool) -> InboxEntry | None:
@@ -203,7 +200,7 @@ class Inbox:
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
-                if key == "u" and self._holds.offer:
+                if key == "u" and self._asker.undo_offer:
                     await self._asker.take_back(self._tell)
                 if key:
                     self._explains = key == "?" and not self._explains
@@ -217,7 +214,7 @@ class Inbox:
         row, height = self._selection.row, self._console.height
         if self._explains:
             return render_keys()
-        locked, further, offer = self._locked, self._further, self._holds.offer
+        locked, further, offer = self._locked, self._further, self._asker.undo_offer
         size = (self._console.width, height - bool(offer))
         drawn = render_inbox(self._entries, row, datetime.now(UTC), size, locked=locked, further=further)
         return Group(drawn, Text(offer, style="dim")) if offer else drawn
@@ -332,7 +329,6 @@ def _fitting(rows: Sequence[dict[str, str]], width: int) -> list[str]:
 
 
 def _natural(rows: Sequence[dict[str, str]], head: str) -> int:
-    """Return the width of a column that is not cut."""
     return max(cell_len(head), *(cell_len(row[head]) for row in rows))
 
 

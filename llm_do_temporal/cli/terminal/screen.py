@@ -55,7 +55,6 @@ class Screen:
             self._console.print(render_end(self._view, _now()))
 
     async def _listen(self) -> NoReturn:
-        """Keep reading the answers that models are writing."""
         while True:
             self._tails = await tails(self._client.temporal, self._view)
             await asyncio.sleep(_TAIL_SECONDS)
@@ -75,7 +74,6 @@ class Screen:
                 self._news.clear()
 
     async def _ask_everything(self) -> None:
-        """Ask one question after the other, new ones included."""
         while self._unanswered:
             wanted = {memo.id for memo in self._unanswered}
             known = await self._client.questions(self._view.run)

@@ -222,7 +222,6 @@ def _caller(request: Request, response: Response, _given: Annotated[Any, Depends
 
 
 def _check_query(request: Request) -> None:
-    """Raise UsageError for a key of the query that the route does not have."""
     if not request.query_params:
         return  # The document takes most of a second to make.
     parameters = path_item(request)[request.method.lower()].get("parameters", ())

@@ -45,10 +45,9 @@ from acp.schema import (
 from llm_do_temporal.cli.terminal.prompts import stop
 from llm_do_temporal.client.question_document import QuestionDocument, by_words
 from llm_do_temporal.client.views.run_view import event_time
-from llm_do_temporal.doors.forms import answer_of, form_schema
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, answer_of, form_schema
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind, Remember
 from llm_do_temporal.messages.base import ENTRY_PATH

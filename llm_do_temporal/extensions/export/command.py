@@ -150,7 +150,7 @@ def _render(exported: Exported, kind: ExportFormat) -> str:
 
 
 async def _print_log(session: Session, run: str, path: str | None, *, follow: bool) -> None:
-    from llm_do_temporal.extensions.export.log import concerns, is_within, log_lines
+    from llm_do_temporal.extensions.export.report import concerns, is_within, log_lines
 
     known: set[str] = set()
     async for event in session.client.events(run, follow=follow):

@@ -12,8 +12,8 @@ from starlette.routing import Route
 from llm_do_temporal.extensions.forks.client_differences import read_difference
 from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.redaction.configured_keys import remove_keys
+from llm_do_temporal.ui.content.documents import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.renderer import pretty, render
-from llm_do_temporal.ui.content.sources import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.urls import run_address
 from llm_do_temporal.ui.requests import client_of
 

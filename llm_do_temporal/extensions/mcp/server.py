@@ -33,11 +33,21 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field
 from starlette.applications import Starlette
 
-from llm_do_temporal.doors.forms import answer_of, filled_values, form_schema
 from llm_do_temporal.doors.message_lines import TOO_LONG, BoundedLines
 from llm_do_temporal.doors.principal import LOCAL_AGENT, Principal, TokenFile, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import MAX_KEY_CHARS, Answer, AskedQuestion, Failure, KeyedStart, Run, Worker
+from llm_do_temporal.doors.values import (
+    MAX_KEY_CHARS,
+    Answer,
+    AskedQuestion,
+    Failure,
+    KeyedStart,
+    Run,
+    Worker,
+    answer_of,
+    filled_values,
+    form_schema,
+)
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.redaction.hidden_characters import made_visible
 

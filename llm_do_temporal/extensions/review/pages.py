@@ -43,10 +43,10 @@ from llm_do_temporal.policy.layers.layer import LayerNode, is_file
 from llm_do_temporal.policy.layers.patch import Hunk, ended_line, file_hunks, line_span
 from llm_do_temporal.storage.external_storage import blobs_of
 from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type
+from llm_do_temporal.ui.content.documents import DiffBlock, blocks_of, language_of
 from llm_do_temporal.ui.content.forms import MAX_ROWS, keeps_text, with_ends_of
 from llm_do_temporal.ui.content.questions import answered_last, question_among, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.sources import DiffBlock, blocks_of, language_of
 from llm_do_temporal.ui.content.urls import approval_address, invocation_address
 from llm_do_temporal.ui.pages.attachments import blobs_at, send_file
 from llm_do_temporal.ui.pages.inbox import decided, inbox_address, kept_query, queue_of

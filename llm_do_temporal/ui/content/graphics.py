@@ -151,7 +151,6 @@ def point_plot(readings: Sequence[PlottedValue], shown: Callable[[float], str], 
 
 
 def _bounds(readings: Sequence[PlottedValue]) -> tuple[float, float]:
-    """Return a range with some room around all values and intervals."""
     ends = [end for one in readings for end in (one.mean, one.low, one.high) if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     room = (high - low) * 0.1 or abs(high) * 0.1 or 1.0

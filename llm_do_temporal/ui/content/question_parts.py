@@ -24,8 +24,7 @@ from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.files.sandbox import locate
 from llm_do_temporal.policy.values import canonical
 from llm_do_temporal.sandbox.changes import TextFiles
-from llm_do_temporal.ui.content.documents import ReadText, document_of
-from llm_do_temporal.ui.content.sources import DiffBlock, blocks_of, coloured, language_of
+from llm_do_temporal.ui.content.documents import DiffBlock, ReadText, blocks_of, coloured, document_of, language_of
 
 LONG_CHARS, LONG_LINES = 8_000, 120
 """Longest part that is shown open; of a longer one nobody sees the end without meaning to."""

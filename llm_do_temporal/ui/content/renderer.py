@@ -148,7 +148,6 @@ def _hidden_chars(run: str) -> str:
 
 
 def _with_marks(shown: str) -> Markup:
-    """Return a quoted text with all that is written out in it marked."""
     pieces = Markup("")
     end = 0
     for found in names.WRITTEN.finditer(shown):

@@ -25,7 +25,6 @@ from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.files.protection import PATH_TOOLS
 from llm_do_temporal.policy.kinds.kind import DEFAULT_TIMES
-from llm_do_temporal.ui.content.files import shown_attachments
 from llm_do_temporal.ui.content.forms import (
     Field,
     editable_json,
@@ -48,7 +47,7 @@ from llm_do_temporal.ui.content.questions import (
 )
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address, grants_address
-from llm_do_temporal.ui.pages.attachments import with_documents
+from llm_do_temporal.ui.pages.attachments import shown_attachments, with_documents
 from llm_do_temporal.ui.pages.inbox import address_again, decided, inbox_address, kept_query, queue_of
 from llm_do_temporal.ui.requests import client_of, is_barred, see_other, sentence, settings_of
 
@@ -116,7 +115,6 @@ async def undo_decision(request: Request) -> Response:
 
 
 async def _page(request: Request, *, status: int = 200, **more: Any) -> Response:
-    """Return the page of the question that the address names, as it stands now."""
     workshop, client = settings_of(request).workshop, client_of(request)
     question, known = await question_among(request)
     view = view_of(question.request)
@@ -160,7 +158,6 @@ def _state(request: Request, question: Question, **more: Any) -> dict[str, Any]:
 
 
 def _changed(question: Question) -> list[Any]:
-    """Return the changes of the arguments by the decision, or by the votes so far."""
     args = question.verdict.args if question.verdict is not None else question.args
     return difference(question.request.args, args)
 
@@ -225,7 +222,6 @@ async def _send_edit(request: Request, question: Question, args: dict[str, Any])
 
 
 def _edited(question: Question, form: FormData, *, raw: bool) -> Edited:
-    """Return the arguments of a sent form, of either kind."""
     schema = _schema(question)
     if raw:
         text = text_of(form, "raw")

@@ -283,7 +283,6 @@ def _scope(request: Request) -> Scope:
 
 
 def _part(groups: Sequence[QuestionGroup], number: int) -> list[tuple[QuestionGroup, Sequence[InboxEntry]]]:
-    """Return the groups of one page, each with its entries there."""
     first, found = (number - 1) * PAGE_ROWS, list[tuple[QuestionGroup, Sequence[InboxEntry]]]()
     for group in groups:
         begin, end = max(first, 0), first + PAGE_ROWS

@@ -16,7 +16,7 @@ from tests.support.patience import COMMAND_SECONDS
 _LOADED = (
     "llm_do_temporal.cli.__main__",
     "llm_do_temporal.extensions.export.report",
-    "llm_do_temporal.extensions.export.log",
+    "llm_do_temporal.extensions.export.report",
     "llm_do_temporal.cli.reports.show",
     "llm_do_temporal.cli.session",
     "llm_do_temporal.cli.terminal.attend",

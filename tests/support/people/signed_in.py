@@ -9,7 +9,7 @@ from typing import Any, cast
 from starlette.applications import Starlette
 
 from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.browser import Browser, Page

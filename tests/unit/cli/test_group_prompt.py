@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask as asking
-from llm_do_temporal.cli.terminal.ask import GroupAsker
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
@@ -60,7 +60,10 @@ class Desk:
 
     async def ask(self) -> set[tuple[str, str]]:
         console = Console(file=self.screen, width=120, height=40)
-        return await GroupAsker(cast("LlmDoClient", self), console, Interrupt(), lambda key: 3).ask("key")
+        key = LeaveKey("b", "[b]ack")
+        asker = Asker(cast("LlmDoClient", self), console, Interrupt(), key, lambda asked: 0, lambda key: 3)
+        await asker.ask_group("key")
+        return asker.answered
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from io import StringIO
-from typing import cast
 
 import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask
-from llm_do_temporal.cli.terminal.ask import Asker, Holds, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.prompts import Interrupt
 from llm_do_temporal.client import decisions
 from llm_do_temporal.client.client import LlmDoClient
@@ -75,32 +74,42 @@ class Desk(LlmDoClient):
         raise UsageError("nothing is known of it")
 
 
+def asker_of(desk: Desk, seconds: int = 10, screen: StringIO | None = None) -> Asker:
+    """Person at a terminal, whose answers are held."""
+    console, votes_of = Console(file=screen or StringIO(), width=100, height=24), len
+    key = LeaveKey("b", "[b]ack")
+    return Asker(desk, console, Interrupt(), key, lambda asked: votes_of(asked.votes), hold_seconds=seconds)
+
+
 async def test_the_newest_answer_is_taken_back_first() -> None:
     desk, told = Desk(), list[str]()
-    holds = Holds(desk, 10)
-    assert holds.offer == ""
-    assert holds.note([FIRST], later(9.5)) == "takes effect in 10 s; u takes it back"
-    holds.note([SECOND], later(9.5))
-    assert holds.offer == "[u]ndo a2 (10 s)"
-    assert await holds.undo(told.append) == {("r1", "a2")}
-    assert holds.offer == "[u]ndo a1 (10 s)"
-    assert await holds.undo(told.append) == {("r1", "a1")}
-    assert (desk.undone, holds.offer) == (["a2", "a1"], "")
+    asker = asker_of(desk)
+    asker.answered = {("r1", "a1"), ("r1", "a2")}
+    assert asker.undo_offer == ""
+    assert asker.hold([FIRST], later(9.5)) == "takes effect in 10 s; u takes it back"
+    asker.hold([SECOND], later(9.5))
+    assert asker.undo_offer == "[u]ndo a2 (10 s)"
+    await asker.take_back(told.append)
+    assert (asker.undo_offer, asker.answered) == ("[u]ndo a1 (10 s)", {("r1", "a1")})
+    await asker.take_back(told.append)
+    assert (desk.undone, asker.undo_offer, asker.answered) == (["a2", "a1"], "", set())
     assert told == ["a2 of r1 waits again", "a1 of r1 waits again"]
 
 
 async def test_an_answer_about_many_is_taken_back_one_by_one_and_each_is_told() -> None:
-    holds, told = Holds(Desk("a2"), 10), list[str]()
-    holds.note([FIRST, SECOND, THIRD], later())
-    assert holds.offer.startswith("[u]ndo all 3 ")
-    assert await holds.undo(told.append) == {("r1", "a1"), ("r1", "a3")}
+    asker, told = asker_of(Desk("a2")), list[str]()
+    asker.answered = {("r1", "a1"), ("r1", "a2"), ("r1", "a3")}
+    asker.hold([FIRST, SECOND, THIRD], later())
+    assert asker.undo_offer.startswith("[u]ndo all 3 ")
+    await asker.take_back(told.append)
+    assert asker.answered == {("r1", "a2")}
     assert "a2 of r1 stands: a2 has taken effect" in told
 
 
 def test_what_has_taken_effect_is_not_offered() -> None:
-    holds = Holds(Desk(), 10)
-    holds.note([FIRST], later(-1))
-    assert holds.offer == ""
+    asker = asker_of(Desk())
+    asker.hold([FIRST], later(-1))
+    assert asker.undo_offer == ""
 
 
 @pytest.fixture(autouse=True)
@@ -117,17 +126,8 @@ def nothing_around(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_next_question_offers_to_take_the_last_answer_back(
     typed: Callable[..., None], pending: Question, seconds: int
 ) -> None:
-    desk, screen, votes_of = Desk(), StringIO(), len
-    holds = Holds(desk, seconds)
-    console = Console(file=screen, width=100, height=24)
-    asker = Asker(
-        cast("LlmDoClient", desk),
-        console,
-        Interrupt(),
-        LeaveKey("b", "[b]ack"),
-        lambda asked: votes_of(asked.votes),
-        holds=holds,
-    )
+    desk, screen = Desk(), StringIO()
+    asker = asker_of(desk, seconds, screen)
     following = replace(pending, id="a9")
     desk.asked = pending
     typed("a")

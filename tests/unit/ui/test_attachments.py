@@ -7,7 +7,7 @@ import io
 import pytest
 from pypdf import PdfReader
 
-from llm_do_temporal.ui.content.files import pages_alone
+from llm_do_temporal.ui.pages.attachments import pages_alone
 from tests.support.workshops.hostile import DECK, hostile_pdf
 
 
@@ -29,7 +29,7 @@ def test_what_cannot_be_read_is_not_shown(data: bytes) -> None:
 
 
 def test_what_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_do_temporal.ui.content.files.MAX_SHOWN_PAGES", 9)
+    monkeypatch.setattr("llm_do_temporal.ui.pages.attachments.MAX_SHOWN_PAGES", 9)
     assert pages_alone(DECK.read_bytes()) is None
-    monkeypatch.setattr("llm_do_temporal.ui.content.files.MAX_SHOWN_BYTES", 100)
+    monkeypatch.setattr("llm_do_temporal.ui.pages.attachments.MAX_SHOWN_BYTES", 100)
     assert pages_alone(DECK.read_bytes()) is None

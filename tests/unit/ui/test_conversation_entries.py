@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from llm_do_temporal.client.views.transcripts import Entry, EntryKind
-from llm_do_temporal.ui.content.conversation import MAX_CHARS, EntryPairs, call_line, result_line
+from llm_do_temporal.ui.pages.run import MAX_CHARS, EntryPairs, call_line, result_line
 
 
 def entry(kind: EntryKind, call: str, text: str = "") -> Entry:

@@ -11,10 +11,19 @@ import pytest
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import RequestApprovalInput
-from llm_do_temporal.ui.content import sources
-from llm_do_temporal.ui.content.documents import MAX_ROWS, as_read, document_of, markdown_html
+from llm_do_temporal.ui.content import documents
+from llm_do_temporal.ui.content.documents import (
+    MAX_COLOURED_LINE,
+    MAX_ROWS,
+    as_read,
+    blocks_of,
+    coloured,
+    coloured_lines,
+    document_of,
+    language_of,
+    markdown_html,
+)
 from llm_do_temporal.ui.content.question_parts import Part, parts_of, shown_part, shown_parts
-from llm_do_temporal.ui.content.sources import MAX_COLOURED_LINE, blocks_of, coloured, coloured_lines, language_of
 from tests.support.patience import PATIENCE_SECONDS
 
 DIFF = "--- /a.py\n+++ /a.py\n@@ -3,4 +3,5 @@\n import os\n-x = 1\n-y = 2\n+x = 'two'\n # end\n+z\n"
@@ -126,7 +135,7 @@ def test_colours_change_no_character(language: str, hostile: str) -> None:
 
 
 def test_colours_are_classes_and_too_long_a_line_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_SECONDS", PATIENCE_SECONDS)  # a busy machine takes long to load a language
+    monkeypatch.setattr(documents, "_SECONDS", PATIENCE_SECONDS)  # a busy machine takes long to load a language
     assert coloured("import os", language_of("/x/a.PY")) == (
         '<span class="tok-kn">import</span><span class="tok-w"> </span><span class="tok-nn">os</span>'
     )

@@ -15,7 +15,7 @@ from llm_do_temporal.client.open_questions import InboxEntry
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.pages.groups import PAGE_ROWS
 from llm_do_temporal.ui.requests import UiSettings
 from tests.support.people.inbox import NOW, Waiting, waiting_entry

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.access import MAX_SIGN_IN_BYTES, Access, Caller, LinkAccess, ProxyAccess, TokenAccess
-from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.guard import MAX_BODY_BYTES
+from llm_do_temporal.ui.page_server import build_app
 from llm_do_temporal.ui.requests import UiSettings
 
 TOKEN = "t" * 24

@@ -12,8 +12,8 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
-from llm_do_temporal.doors.forms import filled_values
 from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.values import filled_values
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.extensions.mcp import server
 from llm_do_temporal.extensions.mcp.server import NAMES, VIA

@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.client.question_document import document_of
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.extensions.slack import app, cards
+from llm_do_temporal.extensions.slack import app
 from llm_do_temporal.extensions.slack.workspace import READER, SlackChannel
 from llm_do_temporal.messages.runs import Batch, BatchItem
 from llm_do_temporal.testing import call, scripted
@@ -384,7 +384,7 @@ async def test_a_card_says_which_item_its_question_is_about(place: Place) -> Non
     batch = Batch(items=(BatchItem(name="1", prompt="Reply to Bob"),))
     run = await place.start("main", prompt="Be brief.", batch=batch)
     (question,) = await place.pending(run, 1)
-    blocks = cards.question_card(document_of(question), "", None)["blocks"]
+    blocks = app.question_card(document_of(question), "", None)["blocks"]
     sections = [one["text"]["text"].replace("[.]", ".") for one in blocks if one["type"] == "section"]
     assert "Reply to Bob: Be brief." in sections
     await place.client.cancel(run)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.client.views.run_view import ViewEvent
-from llm_do_temporal.extensions.export.log import concerns, log_lines
+from llm_do_temporal.extensions.export.report import concerns, log_lines
 from tests.support.workflow.moments import START
 
 
