@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
-from llm_do_temporal.policy.models import cut_words
 from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
@@ -147,6 +146,8 @@ def report(outcome: RunOutcome, output: OutputFormat) -> int:
     elif outcome.status == "completed" and outcome.items is None:
         print_value(outcome.output)
     if outcome.truncated is not None:
+        from llm_do_temporal.policy.models import cut_words
+
         say(f"{PROGRAM}: the result is not whole: {cut_words(outcome.truncated)}")
     if outcome.error is not None:
         say_error(outcome.error)
@@ -219,6 +220,8 @@ class ItemLines:
         """Print the items that have ended since the last call."""
         if not self._enabled:
             return
+        from llm_do_temporal.policy.models import cut_words
+
         for item in view.items.values():
             if item.is_open or item.path in self._printed_paths:
                 continue

@@ -29,7 +29,8 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from llm_do_temporal.errors import ModelRefusal, UsageError
-from llm_do_temporal.policy.values import Value, begins_like_key, looks_like_key, words
+from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
+from llm_do_temporal.policy.values import Value, words
 
 FREE = "free"
 """Text that stands for a price of nothing."""

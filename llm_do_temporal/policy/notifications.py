@@ -13,8 +13,9 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from llm_do_temporal.policy.key_shapes import looks_like_key
 from llm_do_temporal.policy.models import check_variable
-from llm_do_temporal.policy.values import Value, looks_like_key
+from llm_do_temporal.policy.values import Value
 
 MAX_TARGETS = 10
 

@@ -1,9 +1,8 @@
-"""Base of every frozen value that policy takes and returns, uses of capabilities by calls, and shapes of keys."""
+"""Base of every frozen value that policy takes and returns, and uses of capabilities by calls."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -43,19 +42,3 @@ def words(text: str) -> tuple[str, ...]:
 def canonical(arguments: object) -> str:
     """Return arguments as JSON that is the same whatever the order of their keys: the form that a grant remembers."""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-_KEY_PREFIX = re.compile(r"(?:sk-|sk_|pk_|AIza|ghp_|gho_|github_pat_|xox[abp]-|hf_|AKIA|ya29\.|Bearer\s|Basic\s)")
-_KEY_LIKE = re.compile(r"[A-Za-z0-9_\-]{32,}")
-
-
-def begins_like_key(value: str) -> bool:
-    """Return whether a text begins as keys of a known provider do."""
-    return _KEY_PREFIX.match(value) is not None
-
-
-def looks_like_key(value: str) -> bool:
-    """Return whether a text is probably a secret: it has a known prefix, or is long and of letters and digits."""
-    if begins_like_key(value):
-        return True
-    return any(re.search(r"\d", part) and re.search(r"[A-Za-z]", part) for part in _KEY_LIKE.findall(value))

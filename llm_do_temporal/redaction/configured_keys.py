@@ -27,7 +27,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from llm_do_temporal.environment import KEY_FILE_VARIABLE
-from llm_do_temporal.policy.values import begins_like_key, looks_like_key
+from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
 from llm_do_temporal.redaction.hidden_characters import each_text
 
 SHORTEST_CHARS = 8

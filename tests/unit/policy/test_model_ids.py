@@ -14,6 +14,7 @@ from pydantic_ai.providers import infer_provider_class
 
 from llm_do_temporal.errors import ModelRefusal, UsageError
 from llm_do_temporal.offline.plain import PLAIN
+from llm_do_temporal.policy.key_shapes import looks_like_key
 from llm_do_temporal.policy.models import (
     NOTHING_TO_PAY,
     OFFLINE_MODELS,
@@ -40,7 +41,6 @@ from llm_do_temporal.policy.models import (
     serving_id,
     stated_price,
 )
-from llm_do_temporal.policy.values import looks_like_key
 
 LOCAL = ModelAlias(model="openai-chat:llama3", base_url="http://127.0.0.1:11434/v1", api_key_env="OLLAMA_KEY")
 ALIASES: dict[str, str | ModelAlias] = {

@@ -24,7 +24,7 @@ def faults_of(root: Path, page: str) -> list[Fault]:
     (root / "docs/how-to/slack.md").write_text("# The Slack door\n\n## The app\n")
     (root / "docs/reference/shell.md").write_text("# The shell toolset\n")
     (root / check_docs.COMMANDS_PAGE).write_text(page)
-    return check_docs.check_docs(root, lambda: COMMANDS, ())
+    return check_docs.check_docs(root, lambda: COMMANDS)
 
 
 def test_the_page_as_the_program_writes_it_has_no_faults(tmp_path: Path) -> None:

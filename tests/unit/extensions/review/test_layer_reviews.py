@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.errors import ApprovalRefusal, DecisionRefused, EffectFailed
+from llm_do_temporal.errors import ApprovalRefusal, DecisionRefused, EffectFailed, LlmDoError
 from llm_do_temporal.extensions.review.messages import (
     ChangeCounts,
     CheckResult,
@@ -27,6 +27,7 @@ from llm_do_temporal.messages.layers import CommittedChanges, LayerState
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
 from llm_do_temporal.policy.layers.layer import CarriedLayer
 from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.workflows.runtime.failures import as_failure
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
 from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 from tests.support.workflow.desk_questions import NOON
@@ -71,8 +72,8 @@ class Played:
                 raise done
             return done
         result = self.settles.pop(0) if len(self.settles) > 1 else self.settles[0]
-        if isinstance(result, Exception):
-            raise result
+        if isinstance(result, LlmDoError):
+            raise as_failure(result)
         return result
 
     async def ask(
