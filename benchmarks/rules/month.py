@@ -27,7 +27,7 @@ from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy
 from llm_do_temporal.policy.values import CapabilityUse
-from llm_do_temporal.workflows.tools.filesystem import EditFile, WriteFile
+from llm_do_temporal.workflows.tools.filesystem import ChangeFile
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 from llm_do_temporal.workflows.tools.shell import Shell
 
@@ -86,10 +86,8 @@ async def month_of(seed: int, number: int = 0, decisions: int = DECISIONS) -> Mo
 async def question_of(wish: Wish) -> ToolQuestion:
     """Return the question about a call, as its tool puts it. Raises LlmDoError where the tool refuses the call."""
     match wish.tool:
-        case "write_file":
-            return (await WriteFile(TREE).prepare(wish.args)).questions[0]
-        case "edit_file":
-            return (await EditFile(TREE).prepare(wish.args)).questions[0]
+        case "write_file" | "edit_file":
+            return (await ChangeFile(TREE, None, wish.tool, "", {}).prepare(wish.args)).questions[0]
         case "shell":
             invocation, policy = _invocation(wish.worker), ShellPolicy(default=ShellDefault())
             desk: Any = None  # asked when a command is repeated, and none is run here

@@ -270,7 +270,7 @@ def _calls(worker: ParsedWorker, workshop: Workshop) -> Iterator[str]:
         yield f"run commands that a rule of its file allows: {judge.of('shell', [LISTED, *shell.capabilities])}"
         yield f"run other commands: {judge.of('shell', [UNLISTED, *shell.capabilities])}"
     for name, one in toolsets.python_tools.items():
-        yield f"`{name}` of its Python: {judge.of(name, one.capabilities, one.ruling)}"
+        yield f"`{name}` of its Python: {judge.of(name, one.capabilities, one.policy.ruling)}"
     external = {f"mcp.{name}": keys for name, keys in (toolsets.mcp or {}).items()} | toolsets.classes
     for name, keys in external.items():
         if keys.enabled:
