@@ -1,8 +1,8 @@
-"""Interface of a capability, by which it adds to the product, and the list of the capabilities that are installed.
+"""Interface of an extension, by which it adds to the product, and the list of the extensions that are installed.
 
-A capability is a folder of `llm_do_temporal.extensions`, whose package has its `EXTENSION`, or a package of somebody
-else that names its own in the entry point group `llm_do_temporal.extensions`. Nothing else knows one of them by name:
-without its folder all the rest runs. `docs/how-to/extensions.md` shows one.
+An extension is a folder of `llm_do_temporal.extensions`, whose package has its `EXTENSION`, or a package of somebody
+else that names its own in the entry point group `llm_do_temporal.extensions`. Without its folder all the rest runs.
+`docs/how-to/extensions.md` shows one.
 
 Importing an extension must be quick: modules that its hooks need are imported in the hooks.
 """
@@ -26,7 +26,7 @@ from llm_do_temporal.errors import ExtensionNeeded, LlmDoError, UsageError
 T = TypeVar("T")
 
 GROUP = "llm_do_temporal.extensions"
-"""Name of the package with the capabilities that come along, and of the entry point group of all others."""
+"""Name of the package with the extensions that come along, and of the entry point group of all others."""
 IN_SERVICE = "in this worker service"
 """Words for the place in which an extension is missing, where a worker service needs it; see `needs`."""
 
@@ -74,7 +74,7 @@ class NavigationEntry:
 
 @dataclass(frozen=True)
 class RunPart:
-    """Part that a run has in a workflow of a capability, which has started it."""
+    """Part that a run has in a workflow of an extension, which has started it."""
 
     kind: str
     """Word for the part: its key in JSON, and in capitals its column in tables."""
@@ -90,7 +90,7 @@ class RunPart:
 
 @dataclass(frozen=True)
 class RunStarter:
-    """Workflow type of a capability that starts runs, as children of its executions."""
+    """Workflow type of an extension that starts runs, as children of its executions."""
 
     workflow: str
     """Name of the type."""
@@ -107,7 +107,7 @@ class RunStarter:
 
 
 class DefinitionFiles:
-    """Kind of files of a capability that people write, in YAML, beside the workers of a workshop."""
+    """Kind of files of an extension that people write, in YAML, beside the workers of a workshop."""
 
     kind: str
     """Word for the kind, by which `schema` prints its JSON Schema."""
@@ -163,10 +163,10 @@ class Finding:
 
 
 class QuestionView:
-    """Way in which people see and answer the questions that a capability asks by itself, in every interface.
+    """Way in which people see and answer the questions that an extension asks by itself, in every interface.
 
-    Such a question is an ExtensionQuestion with the name of the capability. Each method has a default, which is used
-    where the capability is not installed: it shows the value as JSON.
+    Such a question is an ExtensionQuestion with the name of the extension. Each method has a default, which is used
+    where the extension is not installed: it shows the value as JSON.
     """
 
     noun = "question"
@@ -215,7 +215,7 @@ class QuestionView:
 
 
 class Extension:
-    """Base class of a capability. Each hook has a default that adds nothing."""
+    """Base class of an extension. Each hook has a default that adds nothing."""
 
     name: str
     """Name of its folder, or of its entry point."""
@@ -375,7 +375,7 @@ class Extension:
 
 @cache
 def installed() -> tuple[Extension, ...]:
-    """Return all capabilities, in the order of their names.
+    """Return all extensions, in the order of their names.
 
     Raises UsageError for one of somebody else that cannot be loaded, is no Extension, or has the name of another.
     """
@@ -392,9 +392,9 @@ def installed() -> tuple[Extension, ...]:
 
 
 def answers(hook: Callable[[Extension], T]) -> dict[str, T]:
-    """Return what a hook of each capability returns, by the names of these.
+    """Return what a hook of each extension returns, by the names of these.
 
-    Raises UsageError, with the name of the capability, for any error but those that are for people already.
+    Raises UsageError, with the name of the extension, for any error but those that are for people already.
     """
     found: dict[str, T] = {}
     for one in installed():
@@ -411,34 +411,34 @@ def answers(hook: Callable[[Extension], T]) -> dict[str, T]:
 
 
 def added(hook: Callable[[Extension], Iterable[T]]) -> list[T]:
-    """Return all that a hook of the capabilities adds, in the order of their names. Raises like `answers`."""
+    """Return all that a hook of the extensions adds, in the order of their names. Raises like `answers`."""
     return [one for some in answers(lambda extension: tuple(hook(extension))).values() for one in some]
 
 
 def activity_refs() -> tuple[Any, ...]:
-    """Return the ActivityRef of each activity of all capabilities."""
+    """Return the ActivityRef of each activity of all extensions."""
     return tuple(added(lambda one: one.activity_refs()))
 
 
 def service_settings() -> tuple[str, ...]:
-    """Return the names of the settings of the worker service that all capabilities add."""
+    """Return the names of the settings of the worker service that all extensions add."""
     return tuple(added(lambda one: one.service_settings()))
 
 
 def in_runs() -> dict[str, int]:
-    """Return the versions of all capabilities that may have a part in a run, by their names, without loading them."""
+    """Return the versions of all extensions that may have a part in a run, by their names, without loading them."""
     hook = "invocation_part"
     return {one.name: one.version for one in installed() if getattr(type(one), hook) is not getattr(Extension, hook)}
 
 
 def needs(name: str, what: str, *, where: str = "here") -> None:
-    """Raise ExtensionNeeded where the capability that `what` is part of is not installed; `where` names this place."""
+    """Raise ExtensionNeeded where the extension that `what` is part of is not installed; `where` names this place."""
     if all(one.name != name for one in installed()):
         raise ExtensionNeeded(f"{what} needs the extension '{name}', which is not installed {where}")
 
 
 def added_names(owner: str) -> dict[str, str]:
-    """Return the names that capabilities add to a public module or class, with the modules that define them."""
+    """Return the names that extensions add to a public module or class, with the modules that define them."""
     return dict(added(lambda one: one.public_names().get(owner, {}).items()))
 
 
@@ -449,7 +449,7 @@ def commit_activities() -> frozenset[str]:
 
 
 def view_of(request: Any) -> QuestionView | None:
-    """Return how a question is shown that a capability asks; None where the RequestApprovalInput is of any other."""
+    """Return how a question is shown that an extension asks; None where the RequestApprovalInput is of any other."""
     if request.extension is None:
         return None
     return _views().get(request.extension.name) or QuestionView()
@@ -466,10 +466,10 @@ def _views() -> dict[str, QuestionView]:
 
 
 class Extensible:
-    """Base of a class to which capabilities add methods; see `Extension.public_names`."""
+    """Base of a class to which extensions add methods; see `Extension.public_names`."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method that a capability adds. Raises AttributeError."""
+        """Return a method that an extension adds. Raises AttributeError."""
         added = (added_names(kind.__name__) for kind in type(self).__mro__ if not name.startswith("_"))
         home = next((names[name] for names in added if name in names), None)
         if home is None:
@@ -478,12 +478,12 @@ class Extensible:
 
 
 def run_starters() -> list[RunStarter]:
-    """Return the workflow types of all capabilities that start runs."""
+    """Return the workflow types of all extensions that start runs."""
     return added(lambda one: one.run_starters())
 
 
 def definition_files() -> list[DefinitionFiles]:
-    """Return the kinds of definition files of all capabilities."""
+    """Return the kinds of definition files of all extensions."""
     return added(lambda one: one.definition_files())
 
 

@@ -96,10 +96,10 @@ class Decision(Strict):
 
 
 class ExtensionQuestion(Message):
-    """Question that a capability asks by itself, and shows in its own way."""
+    """Question that an extension asks by itself, and shows in its own way."""
 
     name: str
-    """Name of the capability."""
+    """Name of the extension."""
     shown: Json
     """Value with all that is shown."""
 
@@ -164,7 +164,7 @@ class RequestApprovalInput(Message):
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on; empty in any other run."""
     extension: ExtensionQuestion | None = Field(default=None, exclude_if=is_none)
-    """Subject of a question that a capability asks by itself; None: it is about a call of a tool, or a limit."""
+    """Subject of a question that an extension asks by itself; None: it is about a call of a tool, or a limit."""
     content_key: str = Field(default="", exclude_if=is_empty)
     """Key of the call that it is about; see `policy.identity`. Empty: it has none."""
 

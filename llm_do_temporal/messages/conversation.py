@@ -70,7 +70,7 @@ class ConversationPart(Message):
     batched: bool = False
     """Whether the request goes through its provider's batch API, where it waits for up to a day and costs less."""
     parts: dict[str, Json] = Field(default_factory=dict)
-    """Values by which capabilities know the turn before a model is asked, by the names of these."""
+    """Values by which extensions know the turn before a model is asked, by the names of these."""
 
 
 class Reused(Message):
@@ -136,7 +136,7 @@ class ContinuedInvocation(Message):
     layer: LayerState | None = Field(default=None, exclude_if=is_none)
     """Layer that it works on; None: it works on the workshop's files."""
     parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
-    """States of the parts that capabilities have in it, by the names of these."""
+    """States of the parts that extensions have in it, by the names of these."""
 
 
 class LiveText(Message):

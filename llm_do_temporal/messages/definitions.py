@@ -181,7 +181,7 @@ class RunSettings(Message):
     aside: bool = Field(default=False, exclude_if=is_false)
     """Whether all changes of files stay in a layer that nothing commits."""
     extensions: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
-    """Versions of the capabilities that may have a part in its invocations, by their names."""
+    """Versions of the extensions that may have a part in its invocations, by their names."""
     scripted: bool = Field(default=False, exclude_if=is_false)
     """Whether questions that no answer of a script fits are rejected."""
 

@@ -229,7 +229,7 @@ class InvokeWorkerInput(Message):
     layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
     """Layer of its caller, that it begins from; None: its caller works on the workshop's files."""
     parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
-    """Values by which capabilities take part in the run, by the names of these."""
+    """Values by which extensions take part in the run, by the names of these."""
     content_key: str = Field(default="", exclude_if=is_empty)
     """Key of the delegation by its inputs; see `policy.identity`. Empty: the invocation is an entry, or an earlier
     version has begun it."""
@@ -285,7 +285,7 @@ class StartRunInput(Strict):
     aside: bool = Field(default=False, exclude_if=is_false)
     """Whether all changes of files stay in a layer, which nobody reviews and nothing commits; it is in the result."""
     parts: dict[str, Json] = Field(default_factory=dict, exclude_if=is_empty)
-    """Values by which capabilities take part in the run, by the names of these."""
+    """Values by which extensions take part in the run, by the names of these."""
     copies_of: str = Field(default="", exclude_if=is_empty)
     """Run of whose answers and calls it may hold copies; empty: of none."""
     script: tuple[ScriptedAnswer, ...] = Field(default=(), exclude_if=is_empty)

@@ -51,7 +51,7 @@ def call(tool: str, /, **args: Any) -> Call:
     return Call(tool=tool, args=args)
 
 
-def ask(tool: str, text: str, **args: Any) -> Generator[Sequence[Step], list[ToolResult], ToolResult]:
+def ask(tool: str, text: str, /, **args: Any) -> Generator[Sequence[Step], list[ToolResult], ToolResult]:
     """Make one call, for `result = yield from ask(...)`."""
     (result,) = yield [text, Call(tool, args)]
     return result

@@ -118,7 +118,7 @@ _SEARCH_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class ServiceHost:
-    """Parts of a service that the activities of a capability may use."""
+    """Parts of a service that the activities of an extension may use."""
 
     workshop: Path
     blobs: BlobStore
@@ -251,7 +251,7 @@ def build_worker(
 
 
 def _workflows() -> list[type]:
-    """Return all workflow classes, those of capabilities behind those of the product, and load all that they use."""
+    """Return all workflow classes, those of extensions behind those of the product, and load all that they use."""
     part_makers()
     own: list[type] = [LlmDoRun, LlmDoWorker]
     return own + added(lambda one: one.workflows())

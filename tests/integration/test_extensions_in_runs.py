@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.extension import GROUP
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.workflows.tools.parts import InvocationPart
 from tests.support.extensions.guests import with_guest
@@ -34,10 +36,13 @@ def unserved(server: WorkflowEnvironment, tmp_path: Path) -> Place:
 
 
 @contextmanager
-def service_without(place: Place, log: Path) -> Generator[None]:
-    """Have a service in a process of its own, where nobody has installed anything for this test."""
+def service_without(place: Place, log: Path, packages: str = "") -> Generator[None]:
+    """Have a service in a process of its own, with what is in a folder of packages, and nothing else for this test."""
     words = [sys.executable, "-m", "tests.support.servers.forked_services", "1", place.queue, str(place.folder)]
-    with log.open("w") as errors, subprocess.Popen(words, env=place.variables, stderr=errors) as process:
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(words, env=place.variables | {"PYTHONPATH": packages}, stderr=errors) as process,
+    ):
         try:
             yield
         finally:
@@ -89,3 +94,24 @@ async def test_another_version_of_a_part_does_not_go_on_with_it(
     with with_guest(lambda _invocation, _host: None, version=1):
         async with build_worker(place.client.temporal, place.folder, settings):
             assert "Wrote /a.txt" in (await place.client.result(run)).output
+
+
+async def test_the_tool_of_the_page_asks_and_is_carried_out(
+    unserved: Place, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place, packages = unserved, tmp_path_factory.mktemp("packages")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "extensions.md").read_text()
+    for name in ("llm_do_counter", "llm_do_counter_part"):
+        (code,) = re.findall(rf"^```python\n# {name}.py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        (packages / f"{name}.py").write_text(code)
+    info = packages / "llm_do_counter-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-do-counter\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\ncounter = llm_do_counter:EXTENSION\n")
+    place.worker("main", "offline:by-hand")
+    with service_without(place, packages / "errors", str(packages)):
+        run = await place.start("main", 'count_words {"text": "one two three"}')
+        (asked,) = await place.pending(run)
+        assert (asked.request.tool, asked.request.capabilities[0].name) == ("count_words", "words.count")
+        await place.signal(run, {"decision": "approve"})
+        assert "3" in (await place.client.result(run)).output

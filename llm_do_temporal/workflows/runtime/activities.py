@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
@@ -99,7 +100,12 @@ def marked(request: Request) -> Request:
 
 
 _OF_MODELS = f"agent__{AGENT_NAME}__"
-_OF_FILES = frozenset(ref.name for ref in (*FILE_ACTIVITIES, *activity_refs()))
+
+
+@cache
+def _of_files() -> frozenset[str]:
+    """Return the names of the activities that need the files of a workshop."""
+    return frozenset(ref.name for ref in (*FILE_ACTIVITIES, *activity_refs()))
 
 
 class AskedModel(Protocol):
@@ -137,7 +143,7 @@ def queue_of(activity: str) -> str | None:
     routes = _routes()
     if routes.model is not None and activity.startswith(_OF_MODELS):
         return routes.model.queue
-    if activity not in _OF_FILES or not routes.queues.files:
+    if activity not in _of_files() or not routes.queues.files:
         return None
     return files_queue(workflow.info().task_queue)
 

@@ -38,7 +38,7 @@ class ToolQuestion:
     in_layer: bool = False
     """Whether the call only changes files of a layer: nobody is asked before the review of that."""
     extension: ExtensionQuestion | None = None
-    """Subject of a question that a capability asks by itself; None: the question is about a call."""
+    """Subject of a question that an extension asks by itself; None: the question is about a call."""
     again: str = ""
     """Id of the approval that was given to the same call or review, and not carried out; empty: it is the first."""
 

@@ -1,6 +1,6 @@
-"""Parts of capabilities in an invocation: tools, a layer for its changes, and what is done before it ends.
+"""Parts of extensions in an invocation: tools, a layer for its changes, and what is done before it ends.
 
-Which capabilities may have a part is pinned in the settings of the run, by name and version. Where one is not installed
+Which extensions may have a part is pinned in the settings of the run, by name and version. Where one is not installed
 in that version, the task of the workflow fails, and not the run: another service can go on with it.
 
 The gate alone judges calls and has them carried out. A part offers tools that pass the gate like any other. Of calls it
@@ -31,7 +31,7 @@ from llm_do_temporal.workflows.tools.working_layer import WorkingLayer
 
 
 class MissingExtension(Exception):
-    """Error of a service that lacks a capability of a run. It fails the task of the workflow, which goes to another."""
+    """Error of a service that lacks an extension of a run. It fails the task of the workflow, which goes to another."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ class InvocationPart:
         return NO_ADVICE
 
     def of_turn(self) -> Json:
-        """Return what its capability is told of each model turn, in the activity; None: nothing."""
+        """Return what its extension is told of each model turn, in the activity; None: nothing."""
         return None
 
     async def before_end(self) -> str:
@@ -111,10 +111,10 @@ class InvocationPart:
 
 
 class Parts:
-    """Parts in an invocation. An error of a part that is none of ours ends the invocation, and not its task."""
+    """Parts in an invocation. An error of a part that is none of ours ends its call or the invocation, not the task."""
 
     def __init__(self, parts: Mapping[str, InvocationPart]) -> None:
-        """`parts` are by the names of their capabilities, in the order that is pinned."""
+        """`parts` are by the names of their extensions, in the order that is pinned."""
         self._parts = parts
 
     @property
@@ -145,7 +145,7 @@ class Parts:
         return found
 
     def of_turn(self) -> dict[str, Json]:
-        """Return what capabilities are told of each model turn, by their names."""
+        """Return what extensions are told of each model turn, by their names."""
         told: dict[str, Json] = {}
         for name, part in self._parts.items():
             with _explained(name):
@@ -153,7 +153,7 @@ class Parts:
         return {name: value for name, value in told.items() if value is not None}
 
     def tools(self) -> dict[str, list[GatedTool]]:
-        """Return the tools of each part, by the name of its capability."""
+        """Return the tools of each part, by the name of its extension."""
         found: dict[str, list[GatedTool]] = {}
         for name, part in self._parts.items():
             with _explained(name):
@@ -248,7 +248,7 @@ def _made(name: str, make: PartMaker, invocation: InvokeWorkerInput, host: PartH
 
 
 def parts_of(invocation: InvokeWorkerInput, host: Callable[[str], PartHost]) -> Parts:
-    """Return the parts in an invocation by the names of their capabilities, in the order that is pinned.
+    """Return the parts in an invocation by the names of their extensions, in the order that is pinned.
 
     Raises MissingExtension.
     """

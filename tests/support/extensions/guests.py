@@ -1,9 +1,11 @@
-"""Capabilities that are installed for one test."""
+"""Extensions that are installed for one test."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ GuestMaker = Callable[[InvokeWorkerInput, PartHost], InvocationPart | None]
 
 
 class Guest(Extension):
-    """Capability with a part in runs, made by a function."""
+    """Extension with a part in runs, made by a function."""
 
     def __init__(self, maker: GuestMaker, version: int = 1, name: str = "guest") -> None:
         self.name = name
@@ -28,21 +30,36 @@ class Guest(Extension):
         return self._maker
 
 
+@dataclass
+class _Entry:
+    """Entry point by which a package would name the guest."""
+
+    guest: Guest
+    value: str = "guests:EXTENSION"
+    dist: None = None
+
+    @property
+    def name(self) -> str:
+        return self.guest.name
+
+    def load(self) -> Guest:
+        return self.guest
+
+
+def _entries(entry: _Entry, group: str) -> tuple[_Entry]:
+    assert group == extension.GROUP
+    return (entry,)
+
+
 @contextmanager
 def with_guest(maker: GuestMaker, version: int = 1, name: str = "guest") -> Generator[None]:
-    """Have a capability with this name installed in this process, beside those that are."""
-    own = tuple(extension.installed())
+    """Have an extension with this name installed in this process, beside those that are."""
+    entry = _Entry(Guest(maker, version, name))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extension, "_own", lambda: (*own, Guest(maker, version, name)))
-        patch.setattr(extension, "entry_points", _no_entry_points)
+        patch.setattr(extension, "entry_points", partial(_entries, entry))
         _forget()
         yield
     _forget()
-
-
-def _no_entry_points(group: str) -> tuple[()]:
-    assert group == extension.GROUP
-    return ()
 
 
 def _forget() -> None:
