@@ -247,6 +247,8 @@ class Gate:
 
     async def _ask_whether_to_repeat(self, tool: GatedTool, prepared: PreparedCall) -> None:
         """Ask about a call that may have happened in the other run. Raises EffectFailed unless it is to be repeated."""
+        if not prepared.questions:
+            raise unknown_outcome(tool.name, _ENDED, None)
         question = prepared.questions[-1]
         ask = ask_whether_to_repeat(self._desk, self._settings, tool, question, what=question.summary[:_SHOWN_CHARS])
         answer = await _explained(ask(_ENDED))

@@ -282,15 +282,17 @@ async def test_on_refusal_abort_is_about_refusals_alone(tool: Recorder, aborts: 
 
 @dataclass
 class Push:
-    """A command that the rules let pass."""
+    """A command that the rules let pass, or that puts no question to them."""
 
+    asks: bool = True
     name: str = "shell"
     description: str = ""
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     done: int = 0
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        return PreparedCall((ToolQuestion((CapabilityUse(name="shell"),), args, "shell git push"),), self._effect)
+        question = ToolQuestion((CapabilityUse(name="shell"),), args, "shell git push")
+        return PreparedCall((question,) if self.asks else (), self._effect)
 
     async def _effect(self) -> ToolOutcome:
         self.done += 1
@@ -331,3 +333,10 @@ async def test_without_a_yes_it_is_not_done_and_the_model_is_told(mode: Mode) ->
         "ada decided so" if mode is Mode.INTERACTIVE else "nobody can be asked in this mode"
     ) in caught.value.message
     assert (tool.done, len(person.asked)) == (0, int(mode is Mode.INTERACTIVE))
+
+
+async def test_a_call_without_a_question_that_may_have_happened_is_not_done_again() -> None:
+    tool, person = Push(asks=False), Person()
+    with pytest.raises(ToolFailed, match="the outcome of 'shell' is unknown"):
+        await carry_out(tool, person)
+    assert (tool.done, person.asked) == (0, [])
