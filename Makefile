@@ -31,7 +31,7 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 # half a minute for histories to be deleted, which no memory changes.
 REPLAYED := approvals approval_policy cancellation delegation long_conversations python_tools tool_context
 
-# What decides without a clock, a file or a network: that of the core, and that of capabilities.
+# What decides without a clock, a file or a network: that of the core, and that of extensions.
 POLICY := tests/unit/policy $(wildcard tests/unit/extensions/*/policy)
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
@@ -74,11 +74,11 @@ security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and s
 faults: .venv/.ready  ## Plant 60 faults, one at a time, and see the tests find each; takes 5 minutes
 	$(BIN)/python -m scripts.planted_faults
 
-without-extensions: .venv/.ready  ## Take all capabilities out of a copy, and run the tests of what is left
+without-extensions: .venv/.ready  ## Take all extensions out of a copy, and run the tests of what is left
 	$(BIN)/python -m scripts.without_extensions $(if $(QUICK_COPY),--quick)
 
 EXTENSION ?= all
-without: .venv/.ready  ## Take one capability out of a copy, EXTENSION=slack, or each by itself, and try the rest
+without: .venv/.ready  ## Take one extension out of a copy, EXTENSION=slack, or each by itself, and try the rest
 	$(BIN)/python -m scripts.without_extensions $(if $(filter all,$(EXTENSION)),--each,--only $(EXTENSION))
 
 check: .venv/.ready  ## Check format, style, types, layers, conventions and documentation

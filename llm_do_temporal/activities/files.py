@@ -76,12 +76,13 @@ class FileActivities:
     def edit_file(self, asked: EditFileInput) -> FileChange:
         """Put `new_text` in the place of `old_text`, which must occur exactly once.
 
-        A second attempt cannot know for sure whether the first one got that far. It takes the edit as done
+        A second attempt or activity cannot know for sure whether the first one got that far. It takes the edit as made
         where `new_text` occurs exactly once and `old_text` nowhere outside of it (for an empty `new_text`:
         where `old_text` does not occur), and returns an empty diff. A layer is as it was before the first one.
         """
         with user_errors():
-            return self._changed(asked, retried=asked.layer is None and activity.info().attempt > 1)
+            retried = asked.retried or activity.info().attempt > 1
+            return self._changed(asked, retried=asked.layer is None and retried)
 
     @activity.defn(name=PREVIEW_EDIT.name)
     def preview_edit(self, asked: EditFileInput) -> FileChange:

@@ -144,6 +144,8 @@ class EditFileInput(FileInput, CallInput):
 
     old_text: str
     new_text: str
+    retried: bool = False
+    """Whether an activity before this one, whose end is not known, may have made the edit."""
     definitions: bool = False
     """Whether it was judged as writing a file that defines workers."""
 
@@ -627,7 +629,7 @@ SNAPSHOT_ATTACHMENTS = ActivityRef("snapshot_attachments", SnapshotInput, Snapsh
 READ_INPUTS = ActivityRef("read_inputs", ReadInputsInput, ReadInputs)
 """Read the files that a run was told to read when it begins, and copy them into the blob store."""
 RUN_COMMAND = ActivityRef("run_command", ShellInput, ShellResult)
-"""Run a command; attempted once."""
+"""Run a command; attempted once, unless it can change nothing but a layer."""
 PREVIEW_COMMAND = ActivityRef("preview_command", ShellInput, CommandPreview)
 """Check a command without running it."""
 CALL_PYTHON_TOOL = ActivityRef("call_python_tool", CallPythonToolInput, PythonToolResult, runs_authors_code=True)

@@ -131,7 +131,7 @@ async def test_a_person_is_asked_whether_to_run_it_again(services: Services, ans
 async def test_where_nobody_is_asked_the_model_is_told_and_nothing_runs_again(services: Services, mode: str) -> None:
     run = await services.lose_command(mode=mode)
     told = (await services.place.client.result(run)).output
-    assert "because nobody can be asked in this mode" in told
+    assert "because nobody can be asked about it here" in told
     assert services.effects == "ran\n"
     assert (await services.place.client.desk(run)).approvals == ()
 

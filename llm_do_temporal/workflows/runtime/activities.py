@@ -42,6 +42,7 @@ from llm_do_temporal.messages.activities import (
     RECORD_AT_DESK,
     ActivityRef,
     DeskRecord,
+    EditFileInput,
     Request,
     Result,
 )
@@ -285,11 +286,15 @@ async def run_activity(
     activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
 ) -> Result:
     """Run an idempotent activity and return its result; `timeout` is for one attempt."""
-    request = marked(request)
+    first = again = marked(request)
+    requests = iter((first,))
+    if isinstance(again, EditFileInput):
+        # Attempts before may have come to their effect: a new activity does not count them.
+        again = again.model_copy(update={"retried": True})
     return await run_until_started(
         lambda: workflow.start_activity(
             activity.name,
-            request,
+            next(requests, again),
             result_type=activity.result,
             start_to_close_timeout=timeout,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,

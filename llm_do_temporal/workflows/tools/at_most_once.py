@@ -156,7 +156,7 @@ def unknown_outcome(summary: str, why: str, answer: Verdict | None) -> EffectFai
     text = f"the outcome of '{summary}' is unknown: {why} while it ran. It was not run again"
     if answer is None:
         return EffectFailed(
-            f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
+            f"{text}, because nobody can be asked about it here. Find out what happened before you go on."
         )
     note = f": {answer.note}" if answer.note else ""
     decided = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"

@@ -80,7 +80,7 @@ class _Call:
     previewed: set[str] = field(default_factory=set[str])
     """Identities among `answered` whose answer rests on a preview."""
     shown: Shown | None = None
-    """Files and preview that people were shown last; None: nobody was asked."""
+    """Files and preview that were put to the desk last; None: nothing was."""
     asks: bool = False
     """Whether people are asked also where the call only changes a layer."""
     approval: str = ""
@@ -297,10 +297,10 @@ class Gate:
         """Return the first question still to be asked, or None. Raises ApprovalRefusal when any part is blocked."""
         asking: list[ToolQuestion] = []
         for question in prepared.questions:
-            verdict = self._judge(tool, question)
-            if verdict.kind == "block":
-                raise ApprovalRefusal(verdict.reason)
-            asks = verdict.kind == "ask" and (call.asks or not question.in_layer)
+            judgement = self._judge(tool, question)
+            if judgement.kind == "block":
+                raise ApprovalRefusal(judgement.reason)
+            asks = judgement.kind == "ask" and (call.asks or not question.in_layer)
             if asks and question.identity not in call.answered:
                 asking.append(question)
         return asking[0] if asking else None

@@ -330,7 +330,7 @@ async def test_without_a_yes_it_is_not_done_and_the_model_is_told(mode: Mode) ->
     with pytest.raises(ToolFailed, match="the outcome of 'shell git push' is unknown") as caught:
         await carry_out(tool, person, mode)
     assert (
-        "ada decided so" if mode is Mode.INTERACTIVE else "nobody can be asked in this mode"
+        "ada decided so" if mode is Mode.INTERACTIVE else "nobody can be asked about it here"
     ) in caught.value.message
     assert (tool.done, len(person.asked)) == (0, int(mode is Mode.INTERACTIVE))
 

@@ -8,22 +8,28 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType  # noqa: A004
 
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
+from llm_do_temporal.messages.activities import EDIT_FILE, EditFileInput, WriteFileInput
 from llm_do_temporal.messages.base import NOT_BEGUN
+from llm_do_temporal.policy.files.sandbox import Mount
 from llm_do_temporal.storage.object_store import QUICK_BACKOFF
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE
 from llm_do_temporal.workflows.runtime.activities import (
     HEARTBEAT_TIMEOUT,
     could_not_fetch,
     lacks_blobs,
+    run_activity,
     run_until_started,
 )
 from llm_do_temporal.workflows.tools.at_most_once import is_unknown, why_unknown
 from tests.support.workflow.activity_failures import activity_failed
 from tests.support.workflow.fake_workflow import FakeWorkflow
+
+MOUNT = Mount(at="/", root=".")
 
 
 def unreadable() -> ActivityError:
@@ -146,3 +152,26 @@ def test_a_person_is_told_why_nobody_knows_what_happened(cause: Exception, why: 
 def test_what_an_activity_is_to_do_is_read_before_it_is_taken_for_dead() -> None:
     """Nothing can beat until then."""
     assert READ_PATIENCE + QUICK_BACKOFF + 2 * READ_SILENCE <= HEARTBEAT_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("request_", "marks"),
+    [
+        (EditFileInput(mount=MOUNT, relative="a", path="/a", old_text="a", new_text="b"), [False, True, True]),
+        (WriteFileInput(mount=MOUNT, relative="a", path="/a", content="b"), [None, None, None]),
+    ],
+)
+async def test_a_further_activity_knows_that_one_before_may_have_made_the_edit(
+    request_: Any, marks: list[bool | None], fake_workflow: FakeWorkflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    start = starting(unfetchable(), unreadable(), "done")
+
+    def start_activity(_name: str, request: Any, **_options: Any) -> Any:
+        asked.append(request)
+        return start()
+
+    monkeypatch.setattr(workflow, "start_activity", start_activity)
+    await run_activity(EDIT_FILE, request_, summary="edit")
+    assert [getattr(one, "retried", None) for one in asked] == marks
+    assert len(fake_workflow.slept) == 2
