@@ -139,15 +139,15 @@ class _Workers:
 
 
 def _extension_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
-    """Yield a problem for each file whose changes are to be reviewed, where the extension for that is missing."""
+    """Yield a warning for each file that asks for reviews, where they are not installed: services may have them."""
     try:
         needs("review", "`review`")
     except ExtensionNeeded as error:
         if workshop.config.review is not None:
-            yield Problem(WORKSHOP_FILE, document.line_of(("review",)), str(error))
+            yield Problem(WORKSHOP_FILE, document.line_of(("review",)), str(error), "warning")
         for parsed in workers:
             if parsed.definition.review is not None:
-                yield parsed.problem_at(("review",), str(error))
+                yield parsed.problem_at(("review",), str(error), "warning")
 
 
 def _rule_problems(
