@@ -391,15 +391,15 @@ def installed() -> tuple[Extension, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def answers(hook: Callable[[Extension], T]) -> dict[str, T]:
-    """Return what a hook of each extension returns, by the names of these.
+def answers(hook: Callable[[Extension], T | None]) -> dict[str, T]:
+    """Return what a hook of each extension returns, by the names of these; those that return None are left out.
 
     Raises UsageError, with the name of the extension, for any error but those that are for people already.
     """
     found: dict[str, T] = {}
     for one in installed():
         try:
-            found[one.name] = hook(one)
+            answer = hook(one)
         except LlmDoError:
             raise
         except Exception as error:
@@ -407,6 +407,8 @@ def answers(hook: Callable[[Extension], T]) -> dict[str, T]:
                 f"the extension '{one.name}' cannot say what it adds: {type(error).__name__}: {error}",
                 next_step="Correct its package, or uninstall it.",
             ) from error
+        if answer is not None:
+            found[one.name] = answer
     return found
 
 
@@ -462,7 +464,7 @@ def view_of_tool(tool: str) -> QuestionView | None:
 
 @cache
 def _views() -> dict[str, QuestionView]:
-    return {name: view for name, view in answers(lambda one: one.question_view()).items() if view is not None}
+    return answers(lambda one: one.question_view())
 
 
 class Extensible:

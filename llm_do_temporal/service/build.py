@@ -201,11 +201,11 @@ def build_worker(
     reads = workshop_blobs(workshop, ring, patience=READ_PATIENCE, silence=READ_SILENCE)
     client = with_big_payloads(client, blobs, read_from=reads)
     host = ServiceHost(workshop, blobs, client, chosen.isolation)
-    known = {name: one for name, one in answers(lambda one: one.known_turn(host)).items() if one is not None}
+    known = answers(lambda one: one.known_turn(host))
     turns = TurnStore(blobs, known, chosen.batch_times, workshop)
     agent = AgentPlugin(build_agent(turns))
     queues = Queues(models=tuple(providers), files=separate_files)
-    loaders = {name: one for name, one in answers(lambda one: one.run_loader(host)).items() if one is not None}
+    loaders = answers(lambda one: one.run_loader(host))
     definitions = DefinitionActivities(
         workshop, blobs, search_attributes=search_attributes, queues=queues, note=chosen.note, loaders=loaders
     )

@@ -166,7 +166,7 @@ def _csrf_field(context: Context) -> Markup:
 def address_of(subject: str, *names: str) -> str | None:
     """Return the address of the page of an extension about what the names mean; None where no extension has one."""
     found = answers(lambda one: one.addresses().get(subject)).values()
-    return next((address(*names) for address in found if address is not None), None)
+    return next((address(*names) for address in found), None)
 
 
 def _linked(name: str, subject: str) -> Markup:
